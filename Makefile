@@ -1,0 +1,36 @@
+# Each target fills .venv by itself, and is quick when nothing changed.
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.filled
+
+.PHONY: setup demo test lint calibration clean
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Tacit needs Python 3.11 or later; say make PYTHON=python3.12 ..."; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(BIN)/python -m pip install --quiet --editable . --group dev --constraint constraints.txt
+	@touch $@
+
+demo: $(STAMP)
+	$(BIN)/tacit demo
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: lint
+	$(BIN)/pytest -n 2 --cov --cov-report=term
+
+# Coverage of the intervals at full size; the result is committed under docs/.
+calibration: $(STAMP)
+	$(BIN)/pytest -n 2 -m slow tests/statistical
+	$(BIN)/python benchmarks/calibration.py
+
+clean:
+	rm -rf .venv tacit-demo

@@ -1,0 +1,81 @@
+"""What was asked, of whom, at what cost, under which assumptions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Literal
+
+from tacit.spec.errors import FileError
+
+
+@dataclass(frozen=True)
+class LedgerMark:
+    """Where the charge stands: the ledger's identity, the entry and the chain's head there."""
+
+    ledger: str
+    entry: int
+    head: str
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """The privacy facts of one release. Everything in it is public.
+
+    `data` is "private" for a `Wall` and "public data" for a `Public`, whose results carry no
+    guarantee at all. `events` are facts (law, scale, sensitivity), so that a later and tighter
+    accountant can read them again.
+    """
+
+    unit: str
+    neighbours: str
+    epsilon: Decimal
+    delta: Decimal
+    accountant: str
+    events: tuple[Mapping[str, Any], ...]
+    assumptions: tuple[str, ...] = ()
+    ledger: LedgerMark | None = None
+    data: Literal["private", "public data"] = "private"
+
+    def to_dict(self) -> dict[str, Any]:
+        facts = dict(vars(self))
+        facts["epsilon"], facts["delta"] = str(self.epsilon), str(self.delta)
+        facts["events"] = [dict(event) for event in self.events]
+        facts["assumptions"] = list(self.assumptions)
+        facts["ledger"] = None if self.ledger is None else dict(vars(self.ledger))
+        return facts
+
+    @classmethod
+    def from_dict(cls, facts: Mapping[str, Any]) -> Certificate:
+        rest = dict(facts)
+        try:
+            rest["epsilon"], rest["delta"] = Decimal(rest["epsilon"]), Decimal(rest["delta"])
+            rest["events"] = tuple(rest["events"])
+            rest["assumptions"] = tuple(rest["assumptions"])
+            rest["ledger"] = None if rest["ledger"] is None else LedgerMark(**rest["ledger"])
+            return cls(**rest)
+        except (KeyError, TypeError, ArithmeticError):
+            raise FileError("This is not a Tacit certificate.") from None
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_dict(), indent=2)
+
+    def __str__(self) -> str:
+        if self.data == "public data":
+            return "public data: no privacy guarantee is made or needed"
+        lines = [
+            f"({self.epsilon}, {self.delta})-differential privacy for {self.unit}",
+            f"neighbours: {self.neighbours}; accounting: {self.accountant}",
+            *(f"event: {_sentence(event)}" for event in self.events),
+            *(f"assumption: {text}" for text in self.assumptions),
+        ]
+        if self.ledger is not None:
+            lines.append(f"ledger entry {self.ledger.entry}, head {self.ledger.head[:16]}")
+        return "\n".join(lines)
+
+
+def _sentence(event: Mapping[str, Any]) -> str:
+    words = [f"{key} {value}" for key, value in event.items() if key not in ("query", "noise")]
+    return f"{event.get('noise', 'noise')}, " + ", ".join(words)

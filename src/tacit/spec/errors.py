@@ -1,0 +1,51 @@
+"""What can be refused. Each message is one sentence that says what to write instead."""
+
+from __future__ import annotations
+
+
+class TacitError(Exception):
+    """Anything Tacit refuses; the command line prints it as one sentence."""
+
+
+class SchemaError(TacitError, ValueError):
+    """The public description of the data is incomplete or contradictory."""
+
+
+class BudgetError(TacitError, ValueError):
+    """A privacy parameter is not a usable number."""
+
+
+class QueryError(TacitError, ValueError):
+    """A question that the schema cannot answer."""
+
+
+class ModelError(TacitError, ValueError):
+    """A model, method or option that does not fit the others."""
+
+
+class SourceError(TacitError):
+    """The path, header or type of the data source is unusable; never a single cell."""
+
+
+class LedgerError(TacitError):
+    """The ledger is locked, unreadable, broken or belongs to another study."""
+
+
+class StudyError(TacitError, ValueError):
+    """A study file does not say what is needed."""
+
+
+class FileError(TacitError):
+    """A result file is not what it should be."""
+
+
+class OverBudget(TacitError):  # noqa: N818 - the name users read in the message
+    """The charge would exceed the budget. Nothing was read and nothing was spent."""
+
+    def __init__(self, requested: str, remaining: str) -> None:
+        self.requested = requested
+        self.remaining = remaining
+        super().__init__(
+            f"Over budget: requested {requested}, remaining {remaining}. "
+            "No data were read and no budget was spent."
+        )

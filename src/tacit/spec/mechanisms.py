@@ -1,0 +1,73 @@
+"""How much noise, said in terms a person chooses. The wall turns these into a noise law."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import Decimal
+
+from tacit.spec.budget import Number, delta_of, epsilon_of
+from tacit.spec.errors import BudgetError
+
+
+@dataclass(frozen=True)
+class Laplace:
+    """Discrete Laplace noise: pure epsilon-differential privacy.
+
+    Formal guarantee: a release costs (epsilon, 0).
+    """
+
+    epsilon: Decimal
+
+    def __init__(self, epsilon: Number | None = None) -> None:
+        object.__setattr__(self, "epsilon", epsilon_of(epsilon))
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """Discrete Gaussian noise on a fine grid.
+
+    Give either `epsilon` and `delta`, and the smallest sufficient noise is used, or
+    `noise_multiplier` (standard deviation / largest norm of one unit's contribution) and `delta`,
+    and the epsilon that this costs is charged.
+
+    Formal guarantee: a release costs (epsilon, delta) by the exact Gaussian profile.
+    """
+
+    epsilon: Decimal | None
+    delta: Decimal
+    noise_multiplier: float | None
+
+    def __init__(
+        self,
+        epsilon: Number | None = None,
+        delta: Number | None = None,
+        *,
+        noise_multiplier: float | None = None,
+    ) -> None:
+        if (epsilon is None) == (noise_multiplier is None):
+            raise BudgetError(
+                "Expected Gaussian(epsilon, delta) or Gaussian(noise_multiplier=..., delta=...), "
+                "not both and not neither."
+            )
+        if delta is None:
+            raise BudgetError("Expected Gaussian to name a delta, for example delta=1e-6.")
+        if noise_multiplier is not None:
+            multiplier = float(noise_multiplier)
+            if not (math.isfinite(multiplier) and 1e-3 <= multiplier <= 1e9):
+                raise BudgetError(f"Expected noise_multiplier={multiplier} from 1e-3 to 1e9.")
+            object.__setattr__(self, "epsilon", None)
+            object.__setattr__(self, "noise_multiplier", multiplier)
+        else:
+            object.__setattr__(self, "epsilon", epsilon_of(epsilon))
+            object.__setattr__(self, "noise_multiplier", None)
+        object.__setattr__(self, "delta", delta_of(delta, zero=False))
+
+
+@dataclass(frozen=True)
+class Exact:
+    """No noise and no privacy: the baseline, accepted by `Public` alone."""
+
+
+Mechanism = Laplace | Gaussian | Exact
+MECHANISMS: tuple[type[Mechanism], ...] = (Laplace, Gaussian, Exact)

@@ -1,0 +1,48 @@
+"""The two seams of the house: what spends (a releaser) and what believes (a model)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol, Unpack, runtime_checkable
+
+from tacit.spec.budget import Budget, Spent
+from tacit.spec.mechanisms import Mechanism
+from tacit.spec.queries import Query
+from tacit.spec.release import Noise, Release
+from tacit.spec.sampling import SamplingOptions
+from tacit.spec.schema import Schema
+
+
+@dataclass(frozen=True)
+class Quote:
+    """What a release would cost and how noisy it would be. Nothing is read or charged."""
+
+    cost: Budget | None
+    noise: Noise
+
+
+class Releaser(Protocol):
+    """All that methods know of the data: `Wall` and `Public` are the two implementations."""
+
+    @property
+    def schema(self) -> Schema: ...
+
+    @property
+    def remaining(self) -> Spent | None:
+        """What is left of the budget; None where there is none to spend."""
+        ...
+
+    def quote(self, query: Query, mechanism: Mechanism) -> Quote: ...
+
+    def release(self, query: Query, mechanism: Mechanism, *, name: str | None = None) -> Release:
+        """Charge, then read, then answer with noise."""
+        ...
+
+
+@runtime_checkable
+class StatisticsModel(Protocol):
+    """A model whose posterior follows from one release of statistics."""
+
+    def query(self) -> Query: ...
+
+    def posterior(self, release: Release, **sampling: Unpack[SamplingOptions]) -> Any: ...

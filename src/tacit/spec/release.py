@@ -1,0 +1,210 @@
+"""The only thing that comes out of the wall: numbers, and the law of the noise in them."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from tacit.spec.certificate import Certificate
+from tacit.spec.errors import FileError, QueryError, TacitError
+from tacit.spec.queries import Query, query_from_dict
+from tacit.spec.schema import Label, Schema
+
+Family = Literal["discrete_laplace", "discrete_gaussian", "none"]
+_FORMAT = "tacit-release/1"
+
+
+@dataclass(frozen=True)
+class Noise:
+    """The law of the noise: `grid` times an integer, drawn with parameter `scale` / `grid`.
+
+    `scale` is Laplace's b (density falls by e every b) or the Gaussian's sigma.
+    """
+
+    family: Family
+    scale: float
+    grid: float
+
+    @property
+    def variance(self) -> float:
+        match self.family:
+            case "discrete_gaussian":
+                return self.scale**2
+            case "discrete_laplace":
+                b = self.scale / self.grid
+                return float(self.grid**2 / (2 * np.sinh(min(0.5 / b, 300.0)) ** 2))
+            case "none":
+                return 0.0
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A named dimension; the label None is the cell of missing values."""
+
+    name: str
+    labels: tuple[Label, ...]
+
+
+@dataclass(frozen=True)
+class Block:
+    """One table of a release. `omitted` is the label left out because all cells sum to n."""
+
+    name: str
+    axes: tuple[Axis, ...]
+    omitted: tuple[Label, ...] = ()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(len(axis.labels) for axis in self.axes)
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.shape, dtype=np.int64))
+
+
+class Table(NamedTuple):
+    """One block of a release, ready for inference."""
+
+    block: Block
+    value: np.ndarray
+    noise: Noise
+
+
+@dataclass(frozen=True, eq=False)
+class Release:
+    """Noisy answers to one query, with everything needed to use them and nothing else.
+
+    `steps` are the released integers, block after block, and `noise` the law of each block.
+    `n` is the number of units where that is public (replace_one) and None where it is not.
+    `analysis` is the custodian's suggestion of a model; it has no bearing on privacy.
+    """
+
+    steps: np.ndarray
+    blocks: tuple[Block, ...]
+    noise: tuple[Noise, ...]
+    n: int | None
+    schema: Schema
+    query: Query
+    certificate: Certificate
+    analysis: Mapping[str, Any] | None = None
+
+    @property
+    def value(self) -> np.ndarray:
+        """All released numbers, block after block."""
+        sizes = [block.size for block in self.blocks]
+        return self.steps * np.repeat([law.grid for law in self.noise], sizes)
+
+    def table(self, name: str) -> Table:
+        """One block with its values, shaped (by..., column), and the law of their noise."""
+        start = 0
+        for block, law in zip(self.blocks, self.noise, strict=True):
+            if block.name == name:
+                values = self.value[start : start + block.size]
+                return Table(block, values.reshape(block.shape), law)
+            start += block.size
+        known = ", ".join(block.name for block in self.blocks)
+        raise QueryError(f"This release has no table {name!r}; it has {known}.")
+
+    def suggesting(self, analysis: Mapping[str, Any]) -> Release:
+        return replace(self, analysis=dict(analysis))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Release) and self.to_dict() == other.to_dict()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"format": _FORMAT, "steps": [int(s) for s in self.steps], **self._header()}
+
+    def _header(self) -> dict[str, Any]:
+        return {
+            "noise": [dict(vars(law)) for law in self.noise],
+            "n": self.n,
+            "blocks": [
+                {
+                    "name": b.name,
+                    "axes": [[a.name, list(a.labels)] for a in b.axes],
+                    "omitted": list(b.omitted),
+                }
+                for b in self.blocks
+            ],
+            "query": self.query.to_dict(),
+            "schema": self.schema.to_dict(),
+            "certificate": self.certificate.to_dict(),
+            "analysis": None if self.analysis is None else dict(self.analysis),
+        }
+
+    @classmethod
+    def from_dict(cls, facts: Mapping[str, Any]) -> Release:
+        try:
+            if facts["format"] != _FORMAT:
+                raise FileError(f"Expected format {_FORMAT}, got {facts['format']!r}.")
+            blocks = tuple(
+                Block(
+                    b["name"],
+                    tuple(Axis(name, tuple(labels)) for name, labels in b["axes"]),
+                    tuple(b["omitted"]),
+                )
+                for b in facts["blocks"]
+            )
+            steps = np.array(facts["steps"], dtype=np.int64)
+            sized = steps.shape == (sum(block.size for block in blocks),)
+            if not sized or len(facts["noise"]) != len(blocks):
+                raise FileError("This release does not hold as many numbers as it says.")
+            return cls(
+                steps=steps,
+                blocks=blocks,
+                noise=tuple(Noise(**law) for law in facts["noise"]),
+                n=facts["n"],
+                schema=Schema.from_dict(facts["schema"]),
+                query=query_from_dict(facts["query"]),
+                certificate=Certificate.from_dict(facts["certificate"]),
+                analysis=facts["analysis"],
+            )
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            if isinstance(error, TacitError):
+                raise
+            raise FileError("This is not a Tacit release.") from None
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_dict())
+
+    @classmethod
+    def from_json(cls, text: str) -> Release:
+        try:
+            facts = json.loads(text)
+        except json.JSONDecodeError:
+            raise FileError("This is not a Tacit release.") from None
+        return cls.from_dict(facts)
+
+    def save(self, path: str | Path) -> None:
+        """Write JSON, or a compressed npz where the name ends in `.npz`. No pickle."""
+        path = Path(path)
+        if path.suffix == ".npz":
+            header = json.dumps({"format": _FORMAT, **self._header()})
+            np.savez_compressed(path, steps=self.steps, header=np.frombuffer(header.encode(), "u1"))
+        else:
+            path.write_text(self.to_json(), encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Release:
+        """Read what `save` wrote."""
+        try:
+            raw = Path(path).read_bytes()
+        except OSError as error:
+            raise FileError(f"Cannot read {path}: {error.strerror}.") from None
+        if not raw.startswith(b"PK"):
+            return cls.from_json(raw.decode("utf-8", errors="replace"))
+        try:
+            with np.load(io.BytesIO(raw), allow_pickle=False) as file:
+                facts = json.loads(file["header"].tobytes())
+                return cls.from_dict({**facts, "steps": file["steps"].tolist()})
+        except (zipfile.BadZipFile, KeyError, json.JSONDecodeError, UnicodeDecodeError):
+            raise FileError("This is not a Tacit release.") from None

@@ -1,0 +1,52 @@
+"""How a posterior is drawn from a release: post-processing, free of privacy cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypedDict
+
+from tacit.spec.errors import ModelError
+
+NoiseHandling = Literal["aware", "plugin"]
+
+
+class SamplingOptions(TypedDict, total=False):
+    """The keywords that `fit` and `model.posterior` take."""
+
+    draws: int | None
+    chains: int | None
+    seed: int | None
+    noise: NoiseHandling
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """The same, checked, with defaults. `seed` steers these draws and never the privacy noise.
+
+    `noise="aware"` treats the true statistics as unknown; `noise="plugin"` projects the noisy
+    ones onto the valid range and believes them, as the papers do, and is overconfident.
+    """
+
+    draws: int = 1000
+    chains: int = 4
+    seed: int | None = None
+    noise: NoiseHandling = "aware"
+
+    @classmethod
+    def of(cls, options: SamplingOptions) -> Sampling:
+        unknown = set(options) - set(SamplingOptions.__annotations__)
+        if unknown:
+            known = ", ".join(SamplingOptions.__annotations__)
+            raise ModelError(f"Unknown option {sorted(unknown)[0]!r}; there are {known}.")
+        return cls(**{key: value for key, value in options.items() if value is not None})  # type: ignore[arg-type]
+
+    def __post_init__(self) -> None:
+        for what, value in (("draws", self.draws), ("chains", self.chains)):
+            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 10**7:
+                raise ModelError(f"Expected {what}={value!r} to be a whole number from 1 to 1e7.")
+        if self.seed is not None and (
+            isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0
+        ):
+            raise ModelError(f"Expected seed={self.seed!r} to be a whole number >= 0.")
+        if self.noise not in ("aware", "plugin"):
+            raise ModelError(f"Expected noise='aware' or noise='plugin', got {self.noise!r}.")
