@@ -1,0 +1,71 @@
+"""The verb: one model, one wall, one way to spend."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tacit.methods.statistics import Statistics, for_budget
+from tacit.posterior import Posterior
+from tacit.spec.budget import Budget
+from tacit.spec.errors import ModelError
+from tacit.spec.mechanisms import MECHANISMS, Mechanism
+from tacit.spec.protocols import Releaser, StatisticsModel
+from tacit.spec.sampling import NoiseHandling, Sampling, SamplingOptions
+
+How = Mechanism | Budget | Statistics
+
+
+def fit(
+    model: StatisticsModel,
+    wall: Releaser,
+    how: How | None = None,
+    *,
+    name: str | None = None,
+    draws: int | None = None,
+    chains: int | None = None,
+    seed: int | None = None,
+    noise: NoiseHandling = "aware",
+) -> Posterior:
+    """Spend some budget and return a posterior whose error bars include the privacy noise.
+
+    Parameters
+    ----------
+    model
+        What is believed, such as `BetaBernoulli("smoker", success="yes")`.
+    wall
+        A `Wall`, or a `Public` for data that need none.
+    how
+        A mechanism (`Laplace(epsilon)`, `Gaussian(epsilon, delta)`), or a `Budget`: spend this
+        and choose the mechanism with the least noise.
+    name
+        Asking the same question again under the same name returns the stored release for free.
+    draws, chains, seed
+        Posterior draws for each chain, chains, and a seed for them. Privacy noise has no seed.
+    noise
+        "aware" (the default), or "plugin" for the papers' overconfident projection.
+    """
+    if not isinstance(model, StatisticsModel):
+        raise ModelError(f"Expected a model such as tacit.BetaBernoulli(...), got {model!r}.")
+    if how is None:
+        left = wall.remaining
+        rest = "" if left is None else f" {left} remains."
+        raise ModelError(f"Expected how to spend, for example tacit.Laplace(epsilon=0.5).{rest}")
+    options: SamplingOptions = {"draws": draws, "chains": chains, "seed": seed, "noise": noise}
+    Sampling.of(options)  # a bad option is refused before anything is spent
+    return resolve(model, wall, how).run(model, wall, name=name, **options)
+
+
+def resolve(model: StatisticsModel, wall: Releaser, how: Any) -> Statistics:
+    """The method that `how` stands for."""
+    match how:
+        case Statistics():
+            return how
+        case Budget():
+            return for_budget(model, wall, how)
+        case _ if isinstance(how, MECHANISMS):
+            return Statistics(how)
+        case _:
+            raise ModelError(
+                "Expected how to be a mechanism such as tacit.Laplace(0.5) or a "
+                f"tacit.Budget, got {how!r}."
+            )

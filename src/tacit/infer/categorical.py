@@ -1,0 +1,73 @@
+"""From a released table of counts to draws of the cell probabilities."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tacit.infer.latent_counts import Law, RowsKnown, sample_counts
+from tacit.spec.release import Release
+from tacit.spec.sampling import Sampling
+
+
+@dataclass(frozen=True)
+class CategoricalDraws:
+    """Draws of the probabilities (draw, level) and of the number of rows with a value (draw)."""
+
+    probability: np.ndarray
+    rows: np.ndarray
+
+
+def draw_probabilities(
+    release: Release, name: str, prior: np.ndarray, sampling: Sampling
+) -> CategoricalDraws:
+    """Posterior draws under a Dirichlet prior, for the levels of a one-way table in order."""
+    rng = np.random.default_rng(sampling.seed)
+    size = sampling.draws * sampling.chains
+    block, value, noise = release.table(name)
+    labels = block.axes[0].labels
+    missing = float(value[labels.index(None)]) if None in labels else None
+    seen = value[: len(labels) - (missing is not None)]
+    if block.omitted:  # one number for two cells that sum to n
+        assert release.n is not None
+        seen = np.array([release.n - seen[0], seen[0]])
+    if noise.family == "none":
+        counts = np.tile(seen, (size, 1))
+    elif sampling.noise == "plugin":
+        counts = np.tile(project(seen, release.n if block.omitted else None), (size, 1))
+    else:
+        counts = sample_counts(
+            seen,
+            prior,
+            Law(noise.family, noise.scale),
+            known_rows(release, missing),
+            size,
+            rng,
+            power=0.5 if block.omitted else 1.0,
+        ).astype(float)
+    return CategoricalDraws(dirichlet(prior + counts, rng), counts.sum(axis=1))
+
+
+def known_rows(release: Release, missing: float | None) -> RowsKnown:
+    """What the schema and the public number of units say about the number of rows."""
+    each = release.schema.max_rows_per_unit
+    if release.n is not None:
+        return RowsKnown(release.n, release.n * each, missing)
+    units = release.schema.max_units
+    return RowsKnown(0, None if units is None else units * each, missing)
+
+
+def project(seen: np.ndarray, total: int | None) -> np.ndarray:
+    """The papers' projection onto the valid range, which forgets the noise (Foulds et al. Eq. 15)."""
+    return np.clip(seen, 0.0, np.inf if total is None else total)
+
+
+def dirichlet(concentration: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """One Dirichlet draw for each row of concentrations, safe for tiny ones."""
+    # log Gamma(a) = log Gamma(a + 1) + log(U) / a keeps what would underflow to zero.
+    logs = np.log(rng.gamma(concentration + 1)) + np.log(rng.random(concentration.shape)) / (
+        concentration
+    )
+    weight = np.exp(logs - logs.max(axis=1, keepdims=True))
+    return weight / weight.sum(axis=1, keepdims=True)

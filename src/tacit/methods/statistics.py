@@ -1,0 +1,45 @@
+"""Noisy statistics once, then any inference for free."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Unpack
+
+from tacit.spec.budget import Budget
+from tacit.spec.errors import BudgetError
+from tacit.spec.mechanisms import MECHANISMS, Gaussian, Laplace, Mechanism
+from tacit.spec.protocols import Releaser, StatisticsModel
+from tacit.spec.sampling import SamplingOptions
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Release the model's statistic with noise; what a bare mechanism means in `fit`."""
+
+    mechanism: Mechanism
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.mechanism, MECHANISMS):
+            raise BudgetError(f"Expected Statistics(tacit.Laplace(...)), got {self.mechanism!r}.")
+
+    def run(
+        self,
+        model: StatisticsModel,
+        releaser: Releaser,
+        *,
+        name: str | None,
+        **sampling: Unpack[SamplingOptions],
+    ) -> Any:
+        release = releaser.release(model.query(), self.mechanism, name=name)
+        return model.posterior(release, **sampling)
+
+
+def for_budget(model: StatisticsModel, releaser: Releaser, budget: Budget) -> Statistics:
+    """The mechanism that adds less noise within this budget; decided without the data."""
+    laplace = Laplace(budget.epsilon)
+    if budget.delta == 0:
+        return Statistics(laplace)
+    gaussian = Gaussian(budget.epsilon, budget.delta)
+    return Statistics(
+        min(laplace, gaussian, key=lambda m: releaser.quote(model.query(), m).noise.variance)
+    )

@@ -1,0 +1,30 @@
+"""One model a file: what it believes, which statistic it needs, its posterior from a release.
+
+A new model is added to MODELS; the contract tests then run on it.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tacit.models.beta_bernoulli import BetaBernoulli
+from tacit.models.dirichlet_categorical import DirichletCategorical
+from tacit.spec.errors import ModelError
+
+MODELS: Mapping[str, type[Any]] = {
+    model.__name__: model for model in (BetaBernoulli, DirichletCategorical)
+}
+
+
+def model_from_description(facts: Mapping[str, Any]) -> Any:
+    """The model that `describe` described, or that a study file asks for."""
+    options = dict(facts)
+    name = options.pop("model", None)
+    if name not in MODELS:
+        raise ModelError(f"Unknown model {name!r}; there are {', '.join(MODELS)}.")
+    try:
+        return MODELS[name](**options)
+    except TypeError as error:
+        raise ModelError(f"{name}: {str(error).split(' ', 1)[-1]}.") from None
+
+
+__all__ = ["MODELS", "BetaBernoulli", "DirichletCategorical", "model_from_description"]

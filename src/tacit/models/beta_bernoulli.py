@@ -1,0 +1,74 @@
+"""A yes-or-no column: the probability of success, with a Beta prior."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Unpack
+
+import numpy as np
+
+from tacit.infer.categorical import draw_probabilities
+from tacit.models.description import describe, positive
+from tacit.posterior import Posterior
+from tacit.spec.errors import ModelError
+from tacit.spec.queries import Counts, Is
+from tacit.spec.release import Release
+from tacit.spec.sampling import Sampling, SamplingOptions
+from tacit.spec.schema import Label
+
+
+@dataclass(frozen=True)
+class BetaBernoulli:
+    """How often `column` is `success`, among the rows that have a value.
+
+    Parameters
+    ----------
+    column
+        A countable column of the schema.
+    success
+        The level, or levels, that count as success.
+    prior
+        The Beta prior's (a, b): as if a successes and b failures had been seen before.
+
+    Examples
+    --------
+    >>> BetaBernoulli("smoker", success="yes").query()
+    Counts(columns=(Is(column='smoker', levels=('yes',)),), by=())
+    """
+
+    column: str
+    success: Label | Sequence[Label] = None
+    prior: tuple[float, float] = (1.0, 1.0)
+
+    def __post_init__(self) -> None:
+        if self.success is None:
+            raise ModelError(
+                f"Expected the level that counts as success: "
+                f'BetaBernoulli({self.column!r}, success="yes").'
+            )
+        object.__setattr__(self, "prior", positive(self.prior, 2, "prior=(a, b)"))
+
+    def query(self) -> Counts:
+        levels = self.success if isinstance(self.success, (tuple, list)) else (self.success,)
+        return Counts((Is(self.column, tuple(levels)),))
+
+    def posterior(self, release: Release, **sampling: Unpack[SamplingOptions]) -> Posterior:
+        """The posterior of the success probability `p` given a release of this model's query."""
+        how = Sampling.of(sampling)
+        if release.query != self.query():
+            raise ModelError(f"This release answers {release.query}, not {self.query()}.")
+        successes, failures = self.prior
+        drawn = draw_probabilities(release, self.column, np.array([failures, successes]), how)
+        shape = (how.chains, how.draws)
+        draws = {"p": drawn.probability[:, 1].reshape(shape)}
+        if np.ptp(drawn.rows) > 0:
+            draws["rows"] = drawn.rows.reshape(shape)
+        return Posterior(
+            draws=draws,
+            dims={name: () for name in draws},
+            coords={},
+            model=describe(self),
+            releases=(release,),
+            noise=how.noise,
+        )

@@ -1,0 +1,34 @@
+"""A model in plain values, for study files and saved results, and back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from decimal import Decimal
+from typing import Any
+
+from tacit.spec.errors import ModelError
+
+
+def describe(model: Any) -> dict[str, Any]:
+    """The model's name and its options."""
+    options = {field.name: _plain(getattr(model, field.name)) for field in fields(model)}
+    return {"model": type(model).__name__, **options}
+
+
+def positive(values: Sequence[Any], length: int, what: str) -> tuple[float, ...]:
+    """Prior parameters as floats: finite and positive, so that the prior is proper."""
+    if not isinstance(values, (tuple, list)) or len(values) != length:
+        raise ModelError(f"Expected {what} with {length} numbers, got {values!r}.")
+    for value in values:
+        number = isinstance(value, (int, float, Decimal)) and not isinstance(value, bool)
+        if not number or not math.isfinite(value) or not 1e-6 <= value <= 1e12:
+            raise ModelError(f"Expected {what} between 1e-6 and 1e12, got {value!r}.")
+    return tuple(float(value) for value in values)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _plain(v) for key, v in value.items()}
+    return list(value) if isinstance(value, tuple) else value

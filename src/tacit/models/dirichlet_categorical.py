@@ -1,0 +1,79 @@
+"""A column with several levels: their probabilities, with a Dirichlet prior."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Unpack
+
+import numpy as np
+
+from tacit.infer.categorical import draw_probabilities
+from tacit.models.description import describe, positive
+from tacit.posterior import Posterior
+from tacit.spec.errors import ModelError
+from tacit.spec.queries import Counts, labels_of
+from tacit.spec.release import Release
+from tacit.spec.sampling import Sampling, SamplingOptions
+from tacit.spec.schema import Label
+
+
+@dataclass(frozen=True)
+class DirichletCategorical:
+    """How often `column` takes each of its levels, among the rows that have a value.
+
+    Parameters
+    ----------
+    column
+        A countable column of the schema.
+    prior
+        The Dirichlet prior's concentration: one number for all levels, one for each in order, or
+        a mapping from level to number.
+    """
+
+    column: str
+    prior: float | Sequence[float] | Mapping[Label, float] = 1.0
+
+    def __post_init__(self) -> None:
+        if isinstance(self.prior, Mapping):
+            positive(tuple(self.prior.values()), len(self.prior), "prior")
+        elif isinstance(self.prior, Sequence):
+            object.__setattr__(self, "prior", positive(self.prior, len(self.prior), "prior"))
+        else:
+            object.__setattr__(self, "prior", positive((self.prior,), 1, "prior")[0])
+
+    def query(self) -> Counts:
+        return Counts((self.column,))
+
+    def posterior(self, release: Release, **sampling: Unpack[SamplingOptions]) -> Posterior:
+        """The posterior of the probabilities `p` given a release of this model's query."""
+        how = Sampling.of(sampling)
+        if release.query != self.query():
+            raise ModelError(f"This release answers {release.query}, not {self.query()}.")
+        levels = labels_of(self.column, release.schema)
+        drawn = draw_probabilities(release, self.column, self._concentration(levels), how)
+        shape = (how.chains, how.draws)
+        draws = {"p": drawn.probability.reshape(*shape, len(levels))}
+        if np.ptp(drawn.rows) > 0:
+            draws["rows"] = drawn.rows.reshape(shape)
+        return Posterior(
+            draws=draws,
+            dims={name: (self.column,) if name == "p" else () for name in draws},
+            coords={self.column: levels},
+            model=describe(self),
+            releases=(release,),
+            noise=how.noise,
+        )
+
+    def _concentration(self, levels: tuple[Label, ...]) -> np.ndarray:
+        match self.prior:
+            case Mapping() as prior:
+                if set(prior) != set(levels):
+                    raise ModelError(f"Expected prior to name each level of {self.column!r} once.")
+                return np.array([prior[level] for level in levels], dtype=float)
+            case tuple() as prior:
+                if len(prior) != len(levels):
+                    raise ModelError(f"Expected {len(levels)} numbers in prior, got {len(prior)}.")
+                return np.array(prior)
+            case prior:
+                return np.full(len(levels), prior)

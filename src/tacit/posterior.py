@@ -1,0 +1,167 @@
+"""What is believed after a release: draws, the release they came from, and its certificate."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from tacit.spec.certificate import Certificate
+from tacit.spec.errors import FileError, ModelError
+from tacit.spec.release import Release
+
+if TYPE_CHECKING:
+    import arviz as az
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """Draws of each variable, shaped (chain, draw, ...), the main variable first.
+
+    Nothing in it comes from the raw data except through its releases.
+    """
+
+    draws: Mapping[str, np.ndarray]
+    dims: Mapping[str, tuple[str, ...]]
+    coords: Mapping[str, tuple[Any, ...]]
+    model: Mapping[str, Any]
+    releases: tuple[Release, ...]
+    noise: str
+
+    @property
+    def certificate(self) -> Certificate:
+        """What was asked, of whom, at what cost, under which assumptions."""
+        (release,) = self.releases
+        return release.certificate
+
+    def sample(self, n: int, variable: str | None = None) -> np.ndarray:
+        """`n` of the draws of a variable (default: the main one), spread over all chains."""
+        draws = self._flat(variable)
+        if isinstance(n, bool) or not isinstance(n, int) or not 1 <= n <= len(draws):
+            raise ModelError(f"Expected 1 <= n={n} <= {len(draws)} draws; fit with more draws.")
+        return draws[np.linspace(0, len(draws) - 1, n).round().astype(int)]
+
+    def mean(self, variable: str | None = None) -> Any:
+        """The posterior mean: a number, or an array with one for each label."""
+        return _plain(self._flat(variable).mean(axis=0))
+
+    def interval(self, level: float = 0.9, variable: str | None = None) -> tuple[Any, Any]:
+        """The central interval that holds `level` of the posterior, privacy noise included."""
+        if not 0 < level < 1:
+            raise ModelError(f"Expected 0 < level={level} < 1.")
+        tails = [(1 - level) / 2, (1 + level) / 2]
+        low, high = np.quantile(self._flat(variable), tails, axis=0)
+        return _plain(low), _plain(high)
+
+    def summary(self, level: float = 0.9) -> pd.DataFrame:
+        """Mean, standard deviation and interval of every variable."""
+        frames = []
+        for variable in self.draws:
+            flat = self._flat(variable)
+            low, high = self.interval(level, variable)
+            columns = {
+                "mean": flat.mean(axis=0),
+                "sd": flat.std(axis=0),
+                f"{50 - 50 * level:g}%": low,
+                f"{50 + 50 * level:g}%": high,
+            }
+            index = self._labels(variable)
+            frames.append(
+                pd.DataFrame({k: np.ravel(v) for k, v in columns.items()}, index=index)
+            )
+        return pd.concat(frames)
+
+    def to_arviz(self) -> az.InferenceData:
+        """The draws and the release as InferenceData, with the privacy facts in `attrs`."""
+        import arviz as az
+
+        observed, dims, coords = {}, dict(self.dims), dict(self.coords)
+        for release in self.releases:
+            for block in release.blocks:
+                name = f"released_{block.name}"
+                observed[name] = release.table(block.name).value
+                dims[name] = tuple(f"{name}_{axis.name}" for axis in block.axes)
+                for dim, axis in zip(dims[name], block.axes, strict=True):
+                    coords[dim] = tuple("(missing)" if v is None else v for v in axis.labels)
+        data = az.from_dict(
+            posterior=dict(self.draws),
+            observed_data=observed,
+            dims={name: list(names) for name, names in dims.items()},
+            coords={name: [_coordinate(v) for v in values] for name, values in coords.items()},
+        )
+        certificate = self.certificate
+        facts = {
+            "model": json.dumps(dict(self.model)),
+            "noise": self.noise,
+            "data": certificate.data,
+            "epsilon": str(certificate.epsilon),
+            "delta": str(certificate.delta),
+            "neighbours": certificate.neighbours,
+            "unit": certificate.unit,
+            "certificate": certificate.to_json(),
+        }
+        data.attrs.update(facts)
+        data["posterior"].attrs.update(facts)
+        return data
+
+    def save(self, path: str | Path) -> None:
+        """Write a NetCDF file that ArviZ opens and `Posterior.load` reads back whole."""
+        data = self.to_arviz()
+        data.attrs["tacit_dims"] = json.dumps({k: list(v) for k, v in self.dims.items()})
+        data.attrs["tacit_coords"] = json.dumps({k: list(v) for k, v in self.coords.items()})
+        data.attrs["tacit_releases"] = json.dumps([r.to_dict() for r in self.releases])
+        data.to_netcdf(str(path), engine="h5netcdf")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Posterior:
+        """Read what `save` wrote."""
+        import arviz as az
+
+        try:
+            data = az.from_netcdf(str(path), engine="h5netcdf")
+            facts = data.attrs
+            dims = json.loads(facts["tacit_dims"])
+            coords = json.loads(facts["tacit_coords"])
+            return cls(
+                draws={name: data["posterior"][name].to_numpy() for name in dims},
+                dims={name: tuple(names) for name, names in dims.items()},
+                coords={name: tuple(labels) for name, labels in coords.items()},
+                model=json.loads(facts["model"]),
+                releases=tuple(Release.from_dict(r) for r in json.loads(facts["tacit_releases"])),
+                noise=facts["noise"],
+            )
+        except (OSError, KeyError, ValueError) as error:
+            raise FileError(f"Cannot read {path} as a saved posterior.") from error
+
+    def __repr__(self) -> str:
+        chains, draws = next(iter(self.draws.values())).shape[:2]
+        stamp = self.certificate.data
+        if stamp == "private":
+            stamp = f"private: epsilon {self.certificate.epsilon}, delta {self.certificate.delta}"
+        return f"Posterior({self.model['model']}, {chains} x {draws} draws, {stamp})"
+
+    def _flat(self, variable: str | None) -> np.ndarray:
+        name = next(iter(self.draws)) if variable is None else variable
+        if name not in self.draws:
+            raise ModelError(f"No variable {name!r}; there are {', '.join(self.draws)}.")
+        draws = self.draws[name]
+        return draws.reshape(-1, *draws.shape[2:])
+
+    def _labels(self, variable: str) -> list[str]:
+        names = [variable]
+        for dim in self.dims[variable]:
+            names = [f"{name}[{label}]" for name in names for label in self.coords[dim]]
+        return names
+
+
+def _plain(value: np.ndarray) -> Any:
+    return float(value) if np.ndim(value) == 0 else value
+
+
+def _coordinate(label: Any) -> Any:
+    return str(label) if isinstance(label, bool) else label
