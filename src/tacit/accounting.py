@@ -7,6 +7,7 @@ what it enforces. Costs are rounded up, noise scales too.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -131,17 +132,17 @@ def _gaussian_cost(sensitivity: Sensitivity, sigma: float, delta: Decimal) -> De
 
 
 def _discrete_slack(epsilon: float, coordinates: int) -> float:
-    """What discrete noise adds to the continuous delta (TRUST: total variation to a rounded Gaussian).
+    """What discrete noise adds to the delta of the continuous Gaussian.
 
-    One coordinate of the discrete Gaussian is within KL 1/(576 s^4) of the rounded continuous one,
-    s = sigma / grid; doubled for the remainder, Pinsker over all coordinates, s >= 2^24.
+    One coordinate is within KL 1/(576 s^4) of a rounded continuous one, s = sigma / grid >= 2^24;
+    doubled for the remainder, then Pinsker over all coordinates.
     """  # proof: gaussian-slack
     if epsilon > 700:
         return math.inf
     return (1 + math.exp(epsilon)) * math.sqrt(coordinates / 576) * 2.0 ** (-2 * _GRID_BITS)
 
 
-def _bisect(enough, low: float, high: float) -> float:  # type: ignore[no-untyped-def]
+def _bisect(enough: Callable[[float], bool], low: float, high: float) -> float:
     """The end of the bracket that is `enough`; grows `high` until it is."""
     while not enough(high):
         low, high = high, 2 * high

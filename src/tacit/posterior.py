@@ -71,9 +71,7 @@ class Posterior:
                 f"{50 + 50 * level:g}%": high,
             }
             index = self._labels(variable)
-            frames.append(
-                pd.DataFrame({k: np.ravel(v) for k, v in columns.items()}, index=index)
-            )
+            frames.append(pd.DataFrame({k: np.ravel(v) for k, v in columns.items()}, index=index))
         return pd.concat(frames)
 
     def to_arviz(self) -> az.InferenceData:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tacit.infer.latent_counts import Law, RowsKnown, sample_counts
+from tacit.infer.latent_counts import Law, Rows, sample_counts
 from tacit.spec.release import Release
 from tacit.spec.sampling import Sampling
 
@@ -49,17 +49,18 @@ def draw_probabilities(
     return CategoricalDraws(dirichlet(prior + counts, rng), counts.sum(axis=1))
 
 
-def known_rows(release: Release, missing: float | None) -> RowsKnown:
+def known_rows(release: Release, missing: float | None) -> Rows:
     """What the schema and the public number of units say about the number of rows."""
     each = release.schema.max_rows_per_unit
     if release.n is not None:
-        return RowsKnown(release.n, release.n * each, missing)
+        return Rows(release.n, release.n * each, missing)
+    # Without a public n the rows with a missing value say nothing about the others.
     units = release.schema.max_units
-    return RowsKnown(0, None if units is None else units * each, missing)
+    return Rows(0, None if units is None else units * each)
 
 
 def project(seen: np.ndarray, total: int | None) -> np.ndarray:
-    """The papers' projection onto the valid range, which forgets the noise (Foulds et al. Eq. 15)."""
+    """The papers' projection onto the valid range, which forgets the noise."""
     return np.clip(seen, 0.0, np.inf if total is None else total)
 
 

@@ -1,18 +1,18 @@
 """The exact posterior of a Dirichlet-categorical model whose counts were seen through noise.
 
-Given true counts s the prior predictive is Dirichlet-multinomial, and each cell's noise is
-independent, so that
+Given the true counts s, the data are Dirichlet-multinomial, and the noise of each cell is
+independent. Hence
 
-    p(s | y)  proportional to  W(s_1 + ... + s_K) * prod_j g_j(s_j),
-    g_j(s) = Gamma(s + a_j) / s! * noise(y_j - s),     W(T) = T! / Gamma(T + sum a) * rows(T).
+    p(s, m | y)  proportional to  prod_j g_j(s_j) * V(T) * g_missing(m) * W(T + m),   T = sum_j s_j,
 
-A product of one-cell weights under a weight on the sum is a chain of convolutions: it gives exact,
-independent draws of s by sampling backwards, with no Markov chain and no large-sample approximation.
-`rows(T)` is what is known of the number of rows: see `RowsKnown`.
+with g_j(s) = Gamma(s + a_j) / s! * noise(y_j - s), and V, W functions of a sum alone (`Rows`). A
+product of one-cell weights under a weight on their sum is a chain of convolutions: sampled
+backwards it gives exact, independent draws: no Markov chain and no large-sample approximation.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numba
@@ -22,12 +22,18 @@ from scipy.signal import fftconvolve
 from scipy.special import digamma, gammaln
 
 _DEPTH = 40.0  # weights e^-40 below the largest are left out
-_FLOOR = 1e-14  # what Fourier convolution cannot tell from nothing
+_FLOOR = 1e-14  # what a Fourier convolution cannot tell from nothing
+
+# Weak priors on what no one asked about, chosen so that intervals for the probabilities cover as
+# they say at fixed truths (docs/calibration.md): an unknown number of rows is Poisson with a
+# Gamma(0.4) rate of no scale; a value is missing with a probability that is Beta(1/4, 1/2).
+_ROWS = 0.4
+_MISSING, _PRESENT = 0.25, 0.5
 
 
 @dataclass(frozen=True)
 class Law:
-    """The noise's log density up to a constant: exact at integer counts, discrete or not."""
+    """The noise's log density up to a constant; at whole counts the discrete laws have it too."""
 
     family: str
     scale: float
@@ -39,64 +45,69 @@ class Law:
 
     @property
     def reach(self) -> float:
-        """How far noise goes before its density has fallen by e^-40."""
+        """How far noise goes until its density has fallen by e^-40."""
         return self.scale * (_DEPTH if self.family == "discrete_laplace" else np.sqrt(2 * _DEPTH))
 
 
 @dataclass(frozen=True)
-class RowsKnown:
-    """Bounds on the number of rows, and the noisy number of those with a missing value.
+class Rows:
+    """What is known of the number of rows: bounds, and a noisy count of those without a value.
 
-    `most` is None where there is no bound. All numbers of rows, and of missing ones among them,
-    are equally likely beforehand.
+    `most` is None where there is no bound, `missing` where every row counted has a value.
     """
 
     least: int
     most: int | None
     missing: float | None = None
 
-    def log(self, total: np.ndarray, law: Law) -> np.ndarray:
-        """log of the weight of `total` rows without a missing value."""
-        if self.missing is None:
-            inside = total >= self.least
-            if self.most is not None:
-                inside &= total <= self.most
-            return np.where(inside, 0.0, -np.inf)
-        low = max(0, int(np.floor(self.missing - law.reach)))
-        high = max(low, int(np.ceil(max(self.missing, 0.0) + law.reach)))
-        if self.least == self.most:  # rows known: the missing ones are the rest, however unlikely
-            rest = self.least - total
-            return np.where(rest >= 0, law.log(self.missing - rest), -np.inf)
-        weights = np.exp(law.log(self.missing - np.arange(low, high + 1.0)) + self._shift(low, law))
-        upto = np.concatenate([[0.0], np.cumsum(weights)])
+    @property
+    def _present(self) -> float:
+        return 1.0 if self.missing is None else _PRESENT
 
-        def below(count: np.ndarray) -> np.ndarray:
-            """Weight of at most `count` missing rows."""
-            return upto[np.clip(count - low + 1, 0, len(upto) - 1).astype(np.int64)]
+    def log_with_value(self, rows: np.ndarray, concentration: float) -> np.ndarray:
+        """log V: weight of a number of rows that have a value."""
+        return gammaln(rows + self._present) - gammaln(rows + concentration)
 
-        least = below(np.asarray(self.least - total - 1))
-        most = upto[-1] if self.most is None else below(np.asarray(self.most - total))
-        with np.errstate(divide="ignore"):
-            return np.log(np.maximum(most - least, 0.0))
+    def slope_with_value(self, rows: float, concentration: float) -> float:
+        """The slope of log V."""
+        return float(digamma(rows + self._present) - digamma(rows + concentration))
 
-    def _shift(self, low: int, law: Law) -> float:
-        assert self.missing is not None
-        return -float(law.log(np.asarray(self.missing - max(low, self.missing))))
+    def log_all(self, rows: np.ndarray) -> np.ndarray:
+        """log W: weight of a number of rows in all."""
+        inside = (rows >= self.least) & (rows <= (np.inf if self.most is None else self.most))
+        log = gammaln(rows + _ROWS) - gammaln(rows + 1.0)
+        if self.missing is not None:
+            log += gammaln(rows + 1.0) - gammaln(rows + _MISSING + _PRESENT)
+        return np.where(inside, log, -np.inf)
 
 
 @dataclass(frozen=True)
-class Cell:
-    """Weights of one count over low, low + 1, ...; tilted, largest one."""
+class Weights:
+    """Log weights of a whole number over low, low + 1, ..."""
 
     low: int
-    weight: np.ndarray
+    log: np.ndarray
+
+    @property
+    def support(self) -> np.ndarray:
+        return np.arange(self.low, self.low + len(self.log), dtype=float)
+
+    def plus(self, log: np.ndarray) -> Weights:
+        return Weights(self.low, self.log + log)
+
+    def tilted(self, slope: float) -> Weights:
+        return self.plus(slope * self.support)
+
+    @property
+    def relative(self) -> np.ndarray:
+        return np.exp(self.log - self.log.max())
 
 
 def sample_counts(
     seen: np.ndarray,
     prior: np.ndarray,
     law: Law,
-    rows: RowsKnown,
+    rows: Rows,
     size: int,
     rng: np.random.Generator,
     *,
@@ -104,145 +115,151 @@ def sample_counts(
 ) -> np.ndarray:
     """`size` independent draws of the true counts, shape (size, cells).
 
-    `power` weighs the noise's likelihood. It is one half where two cells share one measurement,
-    y and n - y, since the law is symmetric.
+    `power` weighs the noise's likelihood. It is one half where two cells share one measurement, y
+    and n - y, since the law is symmetric.
     """
-    low, high = _windows(seen, law, rows)
-    while True:
-        logs = [
-            gammaln(s + a) - gammaln(s + 1) + power * law.log(y - s)
-            for s, a, y in zip(_grids(low, high), prior, seen, strict=True)
-        ]
-        tilt = _tilt(logs, low, high, float(prior.sum()), rows)
-        tilted = [w + tilt * s for w, s in zip(logs, _grids(low, high), strict=True)]
-        if not _widen(tilted, low, high, rows):
-            break
-    cells = [_trim(Cell(int(lo), np.exp(w - w.max()))) for lo, w in zip(low, tilted, strict=True)]
-    tails = [cells[-1]]  # tails[i]: the law of the sum of the last i + 1 cells
+    cells, tilt = _tilted_cells(seen, prior, law, rows, power)
+    tails = [cells[-1]]  # tails[j]: the sum of cell j and those after it
     for cell in reversed(cells[:-1]):
-        weight = np.maximum(fftconvolve(cell.weight, tails[-1].weight), 0.0)
-        tails.append(_trim(Cell(cell.low + tails[-1].low, weight / weight.max())))
-    tails.reverse()
+        tails.insert(0, _convolved(cell, tails[0]))
+    valued = tails[0].tilted(-tilt)
+    valued = valued.plus(rows.log_with_value(valued.support, float(prior.sum())))
 
-    whole = tails[0]
-    total = np.arange(whole.low, whole.low + len(whole.weight))
-    alpha = prior.sum()
-    with np.errstate(divide="ignore"):
-        log_total = (
-            np.log(whole.weight)
-            - tilt * total
-            + gammaln(total + 1.0)
-            - gammaln(total + alpha)
-            + rows.log(total, law)
-        )
-    chance = np.exp(log_total - log_total.max())
-    left = rng.choice(total, size=size, p=chance / chance.sum())
+    if rows.missing is None:
+        left = _drawn(valued.plus(rows.log_all(valued.support)), size, rng)
+    else:
+        lost = _missing(law, rows)
+        slope = _slope_to([valued, lost], rows.least, rows.most)
+        valued, lost = valued.tilted(slope), lost.tilted(slope)
+        everyone = _convolved(valued, lost).tilted(-slope)
+        everyone = everyone.plus(rows.log_all(everyone.support))
+        left = _split(valued, lost, _drawn(everyone, size, rng), rng)
+
     counts = np.empty((size, len(cells)), dtype=np.int64)
     for j, cell in enumerate(cells[:-1]):
-        rest = tails[j + 1]
-        counts[:, j] = _split(cell.low, cell.weight, rest.low, rest.weight, left, rng.random(size))
+        counts[:, j] = _split(cell, tails[j + 1], left, rng)
         left = left - counts[:, j]
     counts[:, -1] = left
     return counts
 
 
-def _grids(low: np.ndarray, high: np.ndarray) -> list[np.ndarray]:
-    return [np.arange(a, b + 1.0) for a, b in zip(low, high, strict=True)]
+def _tilted_cells(
+    seen: np.ndarray, prior: np.ndarray, law: Law, rows: Rows, power: float
+) -> tuple[list[Weights], float]:
+    """The cells' weights times e^(tilt * s), wide enough to leave out nothing that matters.
 
-
-def _windows(seen: np.ndarray, law: Law, rows: RowsKnown) -> tuple[np.ndarray, np.ndarray]:
-    """Where each count may lie, to begin with."""
+    The tilt does not change the law of the cells given their sum. It puts the sums that matter in
+    the middle of their range, where a Fourier convolution is accurate.
+    """
     most = np.inf if rows.most is None else rows.most
     centre = np.clip(seen, 0, most)
     # A known total may pull all cells together by what they miss it by.
-    reach = 2 * law.reach + (abs(rows.least - centre.sum()) if rows.least == rows.most else 0.0)
+    known = rows.least == rows.most and rows.missing is None
+    reach = 2 * law.reach + (abs(rows.least - centre.sum()) if known else 0.0)
     low = np.maximum(np.floor(centre - reach), 0)
     high = np.minimum(np.ceil(centre + reach), most)
-    return low.astype(np.int64), high.astype(np.int64)
+    while True:
+        cells = []
+        for a, y, first, last in zip(prior, seen, low, high, strict=True):
+            s = np.arange(first, last + 1)
+            log = gammaln(s + a) - gammaln(s + 1) + power * law.log(y - s)
+            cells.append(Weights(int(first), log))
+        tilt = _tilt(cells, float(prior.sum()), rows)
+        cells = [cell.tilted(tilt) for cell in cells]
+        # A strong prior can outweigh the noise: grow where the edge of a window still matters.
+        width = high - low + 1
+        edge = [[cell.log[i] > cell.log.max() - _DEPTH for i in (0, -1)] for cell in cells]
+        grow = np.array(edge) & np.stack([low > 0, high < most], axis=1)
+        if not grow.any():
+            return cells, tilt
+        low = np.where(grow[:, 0], np.maximum(low - width, 0), low)
+        high = np.where(grow[:, 1], np.minimum(high + width, most), high)
 
 
-def _tilt(
-    logs: list[np.ndarray], low: np.ndarray, high: np.ndarray, alpha: float, rows: RowsKnown
-) -> float:
-    """The slope that centres the sum of the cells where its posterior is.
-
-    e^(tilt * sum) does not change the law of the cells given their sum; it only keeps the sum that
-    matters in the middle, where a Fourier convolution is accurate.
-    """
-    grids = _grids(low, high)
-
-    def mean(tilt: float) -> float:
-        total = 0.0
-        for log, grid in zip(logs, grids, strict=True):
-            weight = np.exp((w := log + tilt * grid) - w.max())
-            total += float(weight @ grid / weight.sum())
-        return total
+def _tilt(cells: Sequence[Weights], concentration: float, rows: Rows) -> float:
+    """The slope at which the cells' sum sits where V and the bounds would have it."""
 
     def gap(tilt: float) -> float:
-        total = mean(tilt)
-        return tilt - float(digamma(total + 1) - digamma(total + alpha))
+        return tilt - rows.slope_with_value(_mean(cells, tilt), concentration)
 
-    # Where the weight of the total, Gamma(T + 1) / Gamma(T + alpha), meets the cells half way;
-    # for alpha <= 1 it is nearly flat.
     tilt = 0.0
-    if alpha > 1 and gap(0.0) > 0:
-        steepest = float(digamma(1.0) - digamma(alpha)) - 1e-9
+    if gap(0.0) > 0:  # else V rises, slowly
+        steepest = rows.slope_with_value(0.0, concentration) - 1e-9
         tilt = float(brentq(gap, steepest, 0.0, xtol=1e-9))
-    # Bounds on the rows come first; a known total is the tightest of them.
-    middle = mean(tilt)
-    least = rows.least if rows.missing is None else 0
-    target = float(np.clip(middle, least, np.inf if rows.most is None else rows.most))
+    tilted = [cell.tilted(tilt) for cell in cells]
+    return tilt + _slope_to(tilted, rows.least if rows.missing is None else 0, rows.most)
+
+
+def _slope_to(cells: Sequence[Weights], least: int, most: int | None) -> float:
+    """The further tilt that brings the mean of the sum within its bounds; often none."""
+    middle = _mean(cells, 0.0)
+    target = float(np.clip(middle, least, np.inf if most is None else most))
     if target == middle:
-        return tilt
+        return 0.0
     bound = 1.0
-    while mean(tilt - bound) > target or mean(tilt + bound) < target:
+    while _mean(cells, -bound) > target or _mean(cells, bound) < target:
         bound *= 2
-        if bound > 1e3:  # only a corner of the windows reaches this total
-            return tilt + float(np.sign(target - middle)) * bound
-    return float(brentq(lambda t: mean(t) - target, tilt - bound, tilt + bound, xtol=1e-9))
+        if bound > 1e3:  # only the corner of all windows reaches this total
+            return float(np.copysign(bound, target - middle))
+    return float(brentq(lambda t: _mean(cells, t) - target, -bound, bound, xtol=1e-9))
 
 
-def _widen(
-    tilted: list[np.ndarray], low: np.ndarray, high: np.ndarray, rows: RowsKnown
-) -> bool:
-    """Grow each window whose edge still matters; True if any did."""
+def _mean(cells: Sequence[Weights], tilt: float) -> float:
+    """The mean of the sum of independent numbers with these weights."""
+    total = 0.0
+    for cell in cells:
+        weight = cell.tilted(tilt).relative
+        total += float(weight @ cell.support / weight.sum())
+    return total
+
+
+def _missing(law: Law, rows: Rows) -> Weights:
     most = np.inf if rows.most is None else rows.most
-    grown = False
-    for j, log in enumerate(tilted):
-        width = int(high[j] - low[j]) + 1
-        top = log.max() - _DEPTH
-        if low[j] > 0 and log[0] > top:
-            low[j], grown = max(0, low[j] - width), True
-        if high[j] < most and log[-1] > top:
-            high[j], grown = int(min(most, high[j] + width)), True
-    return grown
+    centre = np.clip(rows.missing, 0, most)
+    m = np.arange(
+        max(np.floor(centre - 2 * law.reach), 0), min(np.ceil(centre + 2 * law.reach), most) + 1
+    )
+    log = gammaln(m + _MISSING) - gammaln(m + 1) + law.log(rows.missing - m)
+    return Weights(int(m[0]), log)
 
 
-def _trim(cell: Cell) -> Cell:
-    """Drop what is too small to matter, and what rounding may have left there."""
-    weight = np.where(cell.weight < _FLOOR * cell.weight.max(), 0.0, cell.weight)
+def _convolved(a: Weights, b: Weights) -> Weights:
+    """The weights of a sum; what is too small to be told from rounding is dropped."""
+    weight = fftconvolve(a.relative, b.relative)
+    weight[weight < _FLOOR * weight.max()] = 0.0
     kept = np.flatnonzero(weight)
-    return Cell(cell.low + int(kept[0]), weight[kept[0] : kept[-1] + 1])
+    with np.errstate(divide="ignore"):
+        log = np.log(weight[kept[0] : kept[-1] + 1])
+    return Weights(a.low + b.low + int(kept[0]), log)
+
+
+def _drawn(weights: Weights, size: int, rng: np.random.Generator) -> np.ndarray:
+    chance = weights.relative
+    return weights.low + rng.choice(len(chance), size=size, p=chance / chance.sum())
+
+
+def _split(a: Weights, b: Weights, total: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """The part of each total that falls to `a`, the rest falling to `b`."""
+    inside = total - a.low - b.low
+    return a.low + _split_each(a.relative, b.relative, inside, rng.random(total.size))
 
 
 @numba.njit(cache=True)
-def _split(cell_low, cell, rest_low, rest, left, uniform):  # type: ignore[no-untyped-def]
-    """One cell's count for each draw, given what is left for it and the cells after it."""
-    drawn = np.empty(left.size, np.int64)
-    for i in range(left.size):
-        first = max(0, left[i] - cell_low - rest_low - rest.size + 1)
-        last = min(cell.size - 1, left[i] - cell_low - rest_low)
-        offset = left[i] - cell_low - rest_low
+def _split_each(a, b, total, uniform):  # type: ignore[no-untyped-def]
+    drawn = np.empty(total.size, np.int64)
+    for i in range(total.size):
+        first = max(0, total[i] - b.size + 1)
+        last = min(a.size - 1, total[i])
         mass = 0.0
         for s in range(first, last + 1):
-            mass += cell[s] * rest[offset - s]
+            mass += a[s] * b[total[i] - s]
         target, mass, found = uniform[i] * mass, 0.0, first
         for s in range(first, last + 1):
-            part = cell[s] * rest[offset - s]
+            part = a[s] * b[total[i] - s]
             if part > 0.0:
                 found = s
                 mass += part
                 if mass > target:
                     break
-        drawn[i] = cell_low + found
+        drawn[i] = found
     return drawn

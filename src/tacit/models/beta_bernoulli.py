@@ -66,7 +66,7 @@ class BetaBernoulli:
             draws["rows"] = drawn.rows.reshape(shape)
         return Posterior(
             draws=draws,
-            dims={name: () for name in draws},
+            dims=dict.fromkeys(draws, ()),
             coords={},
             model=describe(self),
             releases=(release,),

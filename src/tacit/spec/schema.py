@@ -20,6 +20,7 @@ Label = str | int | bool | None
 Neighbours = Literal["replace_one", "add_remove"]
 Period = Literal["year", "month", "day"]
 
+# Bounds default to None only so that leaving them out is answered in words.
 _LARGEST = 2**53  # integers beyond this are not exact as doubles, on any engine
 _MAX_LEVELS = 10**6
 
@@ -67,7 +68,9 @@ class Categorical:
             )
         if len(set(levels)) < len(levels):
             raise SchemaError(f"Expected each level of {name!r} once.")
-        if any(isinstance(level, str) and level != level.strip() or level == "" for level in levels):
+        if any(
+            (isinstance(level, str) and level != level.strip()) or level == "" for level in levels
+        ):
             raise SchemaError(
                 f"Expected the levels of {name!r} without surrounding blanks and none empty: "
                 "cells are trimmed, and an empty cell is missing (default= gives it a level)."
@@ -91,8 +94,8 @@ class Integer:
     """A whole number between public bounds, both included."""
 
     name: str
-    low: int | None = None
-    high: int | None = None
+    low: int = None  # type: ignore[assignment]
+    high: int = None  # type: ignore[assignment]
     default: int | None = None
 
     def __post_init__(self) -> None:
@@ -111,7 +114,6 @@ class Integer:
 
     @property
     def labels(self) -> tuple[Label, ...]:
-        assert self.low is not None and self.high is not None
         if self.high - self.low >= _MAX_LEVELS:
             raise SchemaError(f"Column {self.name!r} has too many values to count one by one.")
         return tuple(range(self.low, self.high + 1))
@@ -122,8 +124,8 @@ class Real:
     """A number between public bounds, both included."""
 
     name: str
-    low: float | None = None
-    high: float | None = None
+    low: float = None  # type: ignore[assignment]
+    high: float = None  # type: ignore[assignment]
     default: float | None = None
 
     def __post_init__(self) -> None:
@@ -167,8 +169,8 @@ class Time:
     """
 
     name: str
-    start: str | None = None
-    end: str | None = None
+    start: str = None  # type: ignore[assignment]
+    end: str = None  # type: ignore[assignment]
     every: Period = "month"
     default: str | None = None
 
@@ -232,7 +234,7 @@ class Tokens:
 
     name: str
     vocabulary: tuple[str, ...] = ()
-    max_length: int | None = None
+    max_length: int = None  # type: ignore[assignment]
     default: None = None
 
     def __post_init__(self) -> None:

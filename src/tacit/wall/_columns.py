@@ -13,7 +13,7 @@ import ibis.expr.types as ir
 
 from tacit.spec.errors import SourceError
 from tacit.spec.queries import Is, Key, name_of
-from tacit.spec.schema import Categorical, Column, Integer, Real, Schema, Time, Tokens
+from tacit.spec.schema import Categorical, Column, Integer, Real, Schema, Time
 
 # What a text or number cell may be; anything nested is refused by its type, before any charge.
 _SCALAR = ("is_string", "is_numeric", "is_boolean", "is_timestamp", "is_date", "is_null", "is_uuid")
@@ -52,19 +52,16 @@ def coded(column: Column, cell: ir.Value) -> ir.IntegerValue:
     match column:
         case Categorical(levels=levels, default=default):
             if isinstance(levels[0], bool):
-                found: ir.Value = text(cell).lower()
-                pairs = [(str(level).lower(), code) for code, level in enumerate(levels)]
+                found, known = text(cell).lower(), [str(level).lower() for level in levels]
             elif isinstance(levels[0], int):
-                found = number(cell)
-                pairs = [(float(level), code) for code, level in enumerate(levels)]
+                found, known = number(cell), [float(level) for level in levels]
             else:
-                found = text(cell)
-                pairs = [(level, code) for code, level in enumerate(levels)]
+                found, known = text(cell), list(levels)
+            pairs = [(level, code) for code, level in enumerate(known)]
             code = found.cases(*pairs, else_=ibis.null("int64"))
             fallback = None if default is None else levels.index(default)
         case Integer(low=low, high=high, default=default):
             found = number(cell)
-            assert low is not None and high is not None
             inside = found.between(low, high) & (found == found.floor()) & ~found.isnan()
             code = ibis.ifelse(inside, found, ibis.null("float64")).cast("int64") - low
             fallback = None if default is None else default - low
@@ -73,9 +70,8 @@ def coded(column: Column, cell: ir.Value) -> ir.IntegerValue:
             inside = code.between(0, column.last - column.first)
             code = ibis.ifelse(inside, code, ibis.null("int64"))
             fallback = None if default is None else column.labels.index(default)
-        case Real() | Tokens():
-            column.labels  # raises: not countable
-            raise AssertionError
+        case _:  # resolve() has refused to count these
+            raise AssertionError(f"no codes for {column.name}")
     code = code.cast("int64")
     return code if fallback is None else code.fill_null(fallback)
 

@@ -120,8 +120,7 @@ def evaluate(resolved: Resolved, schema: Schema, source: Source) -> Statistic:
                 where = (*index[: len(query.by)], index[len(query.by) + i])
                 np.add.at(counts, where, count)
     measured = [
-        _measured(counts, block)
-        for counts, block in zip(tables, resolved.blocks, strict=True)
+        _measured(counts, block) for counts, block in zip(tables, resolved.blocks, strict=True)
     ]
     return Statistic(np.concatenate(measured), units)
 

@@ -22,7 +22,7 @@ from typing import Any
 
 from tacit.spec.budget import Budget
 from tacit.spec.certificate import LedgerMark
-from tacit.spec.errors import LedgerError, OverBudget, TacitError
+from tacit.spec.errors import LedgerError, OverBudget
 from tacit.wall._chain import Chain, digest, link
 
 _VERSION = 1
@@ -74,7 +74,7 @@ class Ledger:
         }
         if self._memory is not None:
             with self._transaction() as connection:
-                self._append(connection, first)
+                _append(connection, Chain(), first)
         elif not self._path.exists():
             self._create(first)
         chain = self.read()
@@ -103,7 +103,7 @@ class Ledger:
                     connection.execute(f"PRAGMA user_version={_VERSION}")
                     connection.execute(f"PRAGMA application_id={_APPLICATION}")
                     connection.executescript(_TABLES)
-                    Ledger(path)._append(connection, first)
+                    _append(connection, Chain(), first)
                 with suppress(FileExistsError):  # another process was first: its pins are checked
                     os.link(path, self._path)
             handle = os.open(folder, os.O_RDONLY)
@@ -158,8 +158,9 @@ class Ledger:
                     return Charge(chain.mark, stored)
             if not (chain.spent + cost).within(chain.limit):
                 raise OverBudget(str(cost), str(chain.left))
-            mark = self._append(
+            mark = _append(
                 connection,
+                chain,
                 {
                     "kind": "charge",
                     "name": name,
@@ -174,24 +175,26 @@ class Ledger:
     def keep(self, name: str, release: str) -> None:
         """Store a release under its name, so that asking again is free."""
         with self._transaction() as connection:
-            self._advance(connection)
+            chain = self._advance(connection)
             added = connection.execute(
                 "INSERT OR IGNORE INTO releases VALUES (?, ?)", (name, release)
             )
             if added.rowcount:  # else a twin that raced us, and paid as well, came first
                 entry = {"kind": "release", "name": name, "sha256": digest(release)}
-                self._append(connection, entry)
+                _append(connection, chain, entry)
 
     def raise_budget(self, budget: Budget, reason: str) -> None:
         """Allow more from now on; the decision and its reason stay on the record."""
         if not reason.strip():
             raise LedgerError("Expected a reason for raising the budget.")
         with self._transaction() as connection:
-            limit = self._advance(connection).limit
+            chain = self._advance(connection)
+            limit = chain.limit
             if budget.epsilon < limit.epsilon or budget.delta < limit.delta or budget == limit:
                 raise LedgerError(f"Expected a larger budget than {limit}, got {budget}.")
-            self._append(
+            _append(
                 connection,
+                chain,
                 {
                     "kind": "raised",
                     "epsilon": str(budget.epsilon),
@@ -207,15 +210,6 @@ class Ledger:
         if (None if body is None else digest(body)) != chain.answers.get(name):
             raise LedgerError("The ledger is broken: a stored release was changed.")
         return body
-
-    def _append(self, connection: sqlite3.Connection, entry: Mapping[str, Any]) -> LedgerMark:
-        # The chain in memory follows only what was committed: the next read takes this in.
-        chain = self._chain
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        body = json.dumps({"time": now, **entry})
-        seq, head = chain.seq + 1, link(chain.head, chain.seq + 1, body)
-        connection.execute("INSERT INTO entries VALUES (?, ?, ?)", (seq, body, head))
-        return LedgerMark(chain.ledger, seq, head)
 
     def _advance(self, connection: sqlite3.Connection) -> Chain:
         """Check what was added since the last look, and that what was seen is still there."""
@@ -243,9 +237,7 @@ class Ledger:
                     version = connection.execute("PRAGMA user_version").fetchone()[0]
                     kind = connection.execute("PRAGMA application_id").fetchone()[0]
                     if (kind, version) != (_APPLICATION, _VERSION):
-                        raise LedgerError(
-                            f"{self._path} is not a ledger of this version of Tacit."
-                        )
+                        raise LedgerError(f"{self._path} is not a ledger of this version of Tacit.")
                     yield connection
             except sqlite3.Error as error:
                 busy = "locked" in str(error) or "busy" in str(error)
@@ -264,6 +256,15 @@ class Ledger:
                 connection.execute("ROLLBACK")
                 raise
             connection.execute("COMMIT")
+
+
+def _append(connection: sqlite3.Connection, chain: Chain, entry: Mapping[str, Any]) -> LedgerMark:
+    # The chain itself follows only what was committed: the next look takes this in.
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    body = json.dumps({"time": now, **entry})
+    seq, head = chain.seq + 1, link(chain.head, chain.seq + 1, body)
+    connection.execute("INSERT INTO entries VALUES (?, ?, ?)", (seq, body, head))
+    return LedgerMark(chain.ledger, seq, head)
 
 
 @contextmanager

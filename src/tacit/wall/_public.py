@@ -32,7 +32,9 @@ class Public:
     "public data".
     """
 
-    def __init__(self, source: Any, schema: Schema | None = None, *, seed: int | None = None) -> None:
+    def __init__(
+        self, source: Any, schema: Schema | None = None, *, seed: int | None = None
+    ) -> None:
         if not isinstance(schema, Schema):
             raise SchemaError("Expected a schema: Public(source, tacit.Schema(...)).")
         self._source = open_source(source, schema)

@@ -84,7 +84,9 @@ def _open_path(path: Path, wanted: tuple[str, ...]) -> Source:
             names = list(fields.names)
             where = _positions(str(path), names, wanted)
             for i in where:
-                check_type(names[i], ibis.Schema.from_pyarrow(pa.schema([fields.field(i)])).types[0])
+                check_type(
+                    names[i], ibis.Schema.from_pyarrow(pa.schema([fields.field(i)])).types[0]
+                )
 
             @contextmanager
             def read() -> Iterator[ir.Table]:
@@ -119,7 +121,9 @@ def _open_path(path: Path, wanted: tuple[str, ...]) -> Source:
                     yield table.select(**{f"c{k}": table[f"f{i}"] for k, i in enumerate(where)})
 
     except OSError as error:
-        raise SourceError(f"Cannot read {path}: {error.strerror or 'not a Parquet file'}.") from None
+        raise SourceError(
+            f"Cannot read {path}: {error.strerror or 'not a Parquet file'}."
+        ) from None
     except pa.ArrowInvalid:
         raise SourceError(f"Cannot read {path}: not a Parquet file.") from None
     return Source(str(path), tuple(names), wanted, read)
@@ -256,12 +260,12 @@ def _arrow(values: Any) -> pa.Array | pa.ChunkedArray:
 
 def _text(cell: object) -> str | None:
     try:
-        if cell is None or cell != cell:
+        if cell is None or cell != cell:  # noqa: PLR0124 - NaN of any kind
             return None
         if isinstance(cell, (bytes, np.bytes_)):
             return cell.decode("utf-8", errors="replace")
         if isinstance(cell, (float, np.floating)) and float(cell).is_integer():
             cell = int(cell)  # a column of 1.0 and "n/a" reads like a column of 1.0 alone
         return str(cell).encode("utf-8", errors="replace").decode("utf-8")
-    except Exception:  # a cell that cannot be compared or printed is a missing cell
+    except Exception:  # noqa: BLE001 - a cell that cannot be printed is a missing cell
         return None

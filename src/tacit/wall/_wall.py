@@ -41,7 +41,8 @@ class Wall:
         when the process ends, and its certificates say so.
 
     Formal guarantee: all releases together are (epsilon, delta)-differentially private for the
-    schema's unit and relation, (epsilon, delta) being the budget, however the questions were chosen.
+    schema's unit and relation, where (epsilon, delta) is the budget, however adaptively they were
+    chosen.
     """
 
     def __init__(
@@ -55,7 +56,9 @@ class Wall:
         if not isinstance(schema, Schema):
             raise SchemaError("Expected a schema: Wall(source, tacit.Schema(...), ...).")
         if not isinstance(budget, Budget):
-            raise BudgetError("Expected budget=tacit.Budget(epsilon, delta), all that may be spent.")
+            raise BudgetError(
+                "Expected budget=tacit.Budget(epsilon, delta), all that may be spent."
+            )
         if ledger is None:
             raise LedgerError('Expected ledger="<path>", the file that remembers what was spent.')
         self._source = open_source(source, schema)
@@ -117,7 +120,7 @@ class Wall:
         # What an engine says about a failure may quote a cell: only the fact of it gets out.
         try:
             return evaluate(resolved, self._schema, self._source)
-        except Exception:
+        except Exception:  # noqa: BLE001
             pass
         raise SourceError(
             "The source could not be read. The budget for this release is spent; check that the "

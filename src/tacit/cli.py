@@ -1,0 +1,219 @@
+"""The command line: opens the wall, prints, and leaves the thinking to others."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+import tacit
+from tacit.datasets import write_demo
+from tacit.posterior import Posterior
+from tacit.spec.budget import Budget
+from tacit.spec.certificate import Certificate
+from tacit.spec.errors import FileError, StudyError, TacitError
+from tacit.spec.release import Release
+from tacit.study import Study, fit_release, release_analysis, run_analysis, write_results
+from tacit.wall import Ledger, Wall
+
+app = typer.Typer(
+    help="Publish posteriors from sensitive records under differential privacy.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+ledger_app = typer.Typer(help="What was spent, and proof that nothing was taken back.")
+app.add_typer(ledger_app, name="ledger", no_args_is_help=True)
+
+StudyPath = Annotated[Path, typer.Argument(help="A study file, such as study.toml.")]
+LedgerPath = Annotated[Path, typer.Argument(help="A ledger file.")]
+
+_SHOWN = ("name", "epsilon", "delta")
+_out = Console(soft_wrap=True, highlight=False, markup=False)
+
+
+def main() -> None:
+    """Run a command; what Tacit refuses is one sentence and a non-zero exit."""
+    try:
+        app()
+    except TacitError as error:
+        Console(stderr=True, soft_wrap=True, highlight=False, markup=False).print(
+            Text("error: ", style="red").append(str(error), style="default")
+        )
+        sys.exit(1)
+
+
+@app.callback(invoke_without_command=True)
+def _version(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    if version:
+        _out.print(f"tacit {tacit.__version__}")
+        raise typer.Exit
+
+
+@app.command()
+def demo(
+    folder: Annotated[Path, typer.Option(help="Where to write it.")] = Path("tacit-demo"),
+    seed: Annotated[int, typer.Option(help="Seed of the simulated table.")] = 0,
+) -> None:
+    """The whole story on simulated hospital incidents with known truth."""
+    if folder.exists() and any(folder.iterdir()):
+        if not (folder / "truth.json").exists():
+            raise FileError(f"{folder} is not empty; choose another --folder.")
+        (folder / "incidents.ledger").unlink(missing_ok=True)  # an earlier demo's
+    truth = write_demo(folder, seed)
+    _out.print(f"Simulated a table of hospital incidents: {folder / 'incidents.csv'}")
+    _out.print(f"What may be asked of it, and at what price: {folder / 'study.toml'}\n")
+    study = Study.load(folder / "study.toml")
+    wall = _wall(study)
+    for analysis in study.analyses:
+        posterior = run_analysis(analysis, wall)
+        write_results(posterior, study.output / analysis.name)
+        _print_posterior(analysis.name, posterior, truth[analysis.name])
+    _out.print(f"Budget left: {wall.remaining}. Results: {study.output}")
+    _out.print(f"Now try: tacit ledger show {study.ledger}")
+
+
+@app.command()
+def run(study_path: StudyPath) -> None:
+    """Release, fit and write the results of every analysis of a study."""
+    study = Study.load(study_path)
+    wall = _wall(study)
+    for analysis in study.analyses:
+        posterior = run_analysis(analysis, wall)
+        write_results(posterior, study.output / analysis.name)
+        _print_posterior(analysis.name, posterior)
+    _out.print(f"Budget left: {wall.remaining}. Results: {study.output}")
+
+
+@app.command()
+def release(
+    study_path: StudyPath,
+    output: Annotated[Path, typer.Option("-o", "--output", help="The release file to write.")],
+    name: Annotated[
+        str | None, typer.Option("--analysis", help="Which analysis, if the study has several.")
+    ] = None,
+) -> None:
+    """The custodian's half: spend, and write a release that can be sent to an analyst."""
+    study = Study.load(study_path)
+    if name is None and len(study.analyses) > 1:
+        names = ", ".join(a.name for a in study.analyses)
+        raise StudyError(f"Expected --analysis, one of {names}.")
+    analysis = study.analyses[0] if name is None else study.analysis(name)
+    if not output.parent.is_dir():
+        raise FileError(f"Cannot write {output}: its folder does not exist. Nothing was spent.")
+    made = release_analysis(analysis, _wall(study))
+    made.save(output)
+    _out.print(f"Wrote {output}\n\n{made.certificate}")
+
+
+@app.command()
+def fit(
+    path: Annotated[Path, typer.Argument(help="A release file.")],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="A folder for the results.")
+    ] = None,
+    prior: Annotated[
+        str | None, typer.Option(help="Another prior, as JSON: '[2, 5]' or '0.5'.")
+    ] = None,
+    noise: Annotated[str | None, typer.Option(help="aware or plugin.")] = None,
+    draws: Annotated[int | None, typer.Option(help="Draws of each chain.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the posterior draws.")] = None,
+) -> None:
+    """The analyst's half: a posterior from a release. Needs no data and spends nothing."""
+    try:
+        other = None if prior is None else json.loads(prior)
+    except json.JSONDecodeError:
+        raise StudyError(f"Expected --prior as JSON, such as '[2, 5]', got {prior!r}.") from None
+    posterior = fit_release(Release.load(path), prior=other, noise=noise, draws=draws, seed=seed)
+    _print_posterior(path.name, posterior)
+    if output is not None:
+        write_results(posterior, output)
+        _out.print(f"Results: {output}")
+
+
+@ledger_app.command()
+def show(path: LedgerPath) -> None:
+    """List every charge, and what is left."""
+    ledger = Ledger(path)
+    table = Table(title=str(path))
+    for column in ("entry", "time", "what", *_SHOWN):
+        table.add_column(column, no_wrap=True)
+    for entry in ledger.entries():
+        what = entry["kind"]
+        if what == "charge":
+            what = f"charge: {entry['event']['noise']}"
+        values = (entry["entry"], entry["time"], what, *(entry.get(k) for k in _SHOWN))
+        table.add_row(*(Text("" if value is None else str(value)) for value in values))
+    _out.print(table)
+    chain = ledger.read()
+    _out.print(f"Protects {_unit(chain.pins)}, neighbours {chain.pins['neighbours']}")
+    _out.print(f"Budget: {chain.limit}\nSpent:  {chain.spent}\nLeft:   {chain.left}")
+    _out.print(f"Head:   {chain.head}")
+
+
+@ledger_app.command()
+def verify(
+    path: LedgerPath,
+    against: Annotated[
+        Path | None, typer.Option(help="A certificate.json whose entry must be in the ledger.")
+    ] = None,
+) -> None:
+    """Check the chain of entries, the stored releases and, if given, a certificate."""
+    mark = None
+    if against is not None:
+        try:
+            mark = Certificate.from_dict(json.loads(against.read_text(encoding="utf-8"))).ledger
+        except (OSError, json.JSONDecodeError, UnicodeDecodeError):
+            raise FileError(f"Cannot read {against} as a certificate.") from None
+        if mark is None:
+            raise FileError(f"{against} names no ledger: it is a certificate of public data.")
+    chain = Ledger(path).verify(mark)
+    _out.print(f"The chain of {chain.seq} entries holds; head {chain.head}")
+    if mark is not None:
+        _out.print(f"Entry {mark.entry} of the certificate is in it.")
+
+
+@ledger_app.command(name="raise")
+def raise_budget(
+    path: LedgerPath,
+    epsilon: Annotated[str, typer.Option(help="The new total epsilon.")],
+    reason: Annotated[str, typer.Option(help="Why; it stays on the record.")],
+    delta: Annotated[str, typer.Option(help="The new total delta.")] = "0",
+) -> None:
+    """Raise the budget, on the record."""
+    ledger = Ledger(path)
+    ledger.raise_budget(Budget(epsilon, delta), reason)
+    _out.print(f"The budget is now {ledger.read().limit}.")
+
+
+def _wall(study: Study) -> Wall:
+    return Wall(study.source, study.schema, budget=study.budget, ledger=study.ledger)
+
+
+def _unit(pins: dict[str, object]) -> str:
+    unit = pins["unit"]
+    return "one row" if unit is None else f"{unit} ({pins['max_rows_per_unit']} rows each)"
+
+
+def _print_posterior(
+    name: str, posterior: Posterior, truth: dict[str, float] | None = None
+) -> None:
+    """A summary, with the truth beside it where it is known."""
+    summary = posterior.summary()
+    table = Table(title=f"{name}: {posterior.model['model']}", title_justify="left")
+    for column in ("", *(["truth"] if truth else []), *summary.columns):
+        table.add_column(column, justify="right")
+    truths = list(truth.values()) if truth else []
+    for i, (label, row) in enumerate(summary.iterrows()):
+        known = [f"{truths[i]:.3f}" if i < len(truths) else ""] if truth else []
+        table.add_row(Text(str(label)), *known, *(f"{value:.4g}" for value in row))
+    _out.print(table)
+    _out.print(f"{posterior.certificate}\n")
