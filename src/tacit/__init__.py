@@ -9,6 +9,7 @@ from tacit.models import BetaBernoulli, DirichletCategorical
 from tacit.posterior import Posterior
 from tacit.spec.budget import Budget
 from tacit.spec.certificate import Certificate
+from tacit.spec.columns import Categorical, Integer, Real, Time, Tokens
 from tacit.spec.errors import (
     BudgetError,
     FileError,
@@ -24,7 +25,7 @@ from tacit.spec.errors import (
 from tacit.spec.mechanisms import Exact, Gaussian, Laplace
 from tacit.spec.queries import Counts, Is
 from tacit.spec.release import Release
-from tacit.spec.schema import Categorical, Integer, Real, Schema, Time, Tokens
+from tacit.spec.schema import Schema
 from tacit.wall import Ledger, Public, Wall
 
 __version__ = version("tacit")

@@ -14,12 +14,13 @@ from tacit.models import model_from_description
 from tacit.models.description import describe
 from tacit.posterior import Posterior
 from tacit.spec.budget import Budget
+from tacit.spec.columns import column_from_dict
 from tacit.spec.errors import FileError, StudyError
 from tacit.spec.mechanisms import Gaussian, Laplace
 from tacit.spec.protocols import Releaser
 from tacit.spec.release import Release
 from tacit.spec.sampling import SamplingOptions
-from tacit.spec.schema import Schema, column_from_dict
+from tacit.spec.schema import Schema
 
 _MECHANISMS = {"Laplace": Laplace, "Gaussian": Gaussian}
 _OPTIONS = tuple(SamplingOptions.__annotations__)

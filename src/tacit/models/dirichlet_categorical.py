@@ -11,11 +11,11 @@ import numpy as np
 from tacit.infer.categorical import draw_probabilities
 from tacit.models.description import describe, positive
 from tacit.posterior import Posterior
+from tacit.spec.columns import Label
 from tacit.spec.errors import ModelError
 from tacit.spec.queries import Counts, labels_of
 from tacit.spec.release import Release
 from tacit.spec.sampling import Sampling, SamplingOptions
-from tacit.spec.schema import Label
 
 
 @dataclass(frozen=True)

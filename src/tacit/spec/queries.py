@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tacit.spec.columns import Label
 from tacit.spec.errors import QueryError
-from tacit.spec.schema import Label, Schema
+from tacit.spec.schema import Schema
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from tacit.spec.certificate import Certificate
+from tacit.spec.columns import Label
 from tacit.spec.errors import FileError, QueryError, TacitError
 from tacit.spec.queries import Query, query_from_dict
-from tacit.spec.schema import Label, Schema
+from tacit.spec.schema import Schema
 
 Family = Literal["discrete_laplace", "discrete_gaussian", "none"]
 _FORMAT = "tacit-release/1"

@@ -7,13 +7,15 @@ time: no cell can change how another is read.
 from __future__ import annotations
 
 import datetime as dt
+from typing import Any
 
 import ibis
 import ibis.expr.types as ir
 
+from tacit.spec.columns import Categorical, Column, Integer, Real, Time
 from tacit.spec.errors import SourceError
 from tacit.spec.queries import Is, Key, name_of
-from tacit.spec.schema import Categorical, Column, Integer, Real, Schema, Time
+from tacit.spec.schema import Schema
 
 # What a text or number cell may be; anything nested is refused by its type, before any charge.
 _SCALAR = ("is_string", "is_numeric", "is_boolean", "is_timestamp", "is_date", "is_null", "is_uuid")
@@ -52,7 +54,8 @@ def coded(column: Column, cell: ir.Value) -> ir.IntegerValue:
     match column:
         case Categorical(levels=levels, default=default):
             if isinstance(levels[0], bool):
-                found, known = text(cell).lower(), [str(level).lower() for level in levels]
+                found = text(cell).lower()
+                known: list[Any] = [str(level).lower() for level in levels]
             elif isinstance(levels[0], int):
                 found, known = number(cell), [float(level) for level in levels]
             else:

@@ -23,8 +23,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
+from tacit.spec.columns import Tokens
 from tacit.spec.errors import SourceError
-from tacit.spec.schema import Schema, Tokens
+from tacit.spec.schema import Schema
 from tacit.wall._columns import check_type
 
 _CSV = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
