@@ -19,8 +19,9 @@ from tacit.spec.errors import BudgetError
 from tacit.spec.mechanisms import Gaussian, Laplace
 from tacit.spec.release import Noise
 
-# Gaussian noise sits on a grid 2^24 to 2^25 times finer than its standard deviation.
-_GRID_BITS = 24
+# Gaussian noise sits on a grid 2^28 to 2^29 times finer than its standard deviation.
+_GRID_BITS = 28
+_LARGEST_EPSILON = 500.0  # beyond it the far tails of the proof would matter
 
 
 @dataclass(frozen=True)
@@ -54,18 +55,24 @@ def calibrate(mechanism: Laplace | Gaussian, sensitivity: Sensitivity) -> Calibr
             return Calibration(noise, Budget(epsilon), "pure epsilon (discrete Laplace)")
         case Gaussian(noise_multiplier=None, epsilon=epsilon, delta=delta):
             assert epsilon is not None
-            target = float(delta) - _discrete_slack(float(epsilon), sensitivity.coordinates)
-            if target <= 0:
+            loss = _discrete_loss(sensitivity.coordinates)
+            if not 4 * loss <= float(epsilon) <= _LARGEST_EPSILON:
                 raise BudgetError(
-                    f"Expected a larger delta than {delta}: below it discrete noise on "
-                    f"{sensitivity.coordinates} numbers at epsilon {epsilon} proves nothing."
+                    f"Expected epsilon={epsilon} between {4 * loss:.1g} and {_LARGEST_EPSILON:g} "
+                    f"for Gaussian noise on {sensitivity.coordinates} numbers."
                 )
-            sigma = sensitivity.l2 / gaussian_mu(float(epsilon), target)
+            target = float(delta) * math.exp(-loss) * (1 - 1e-9)
+            sigma = sensitivity.l2 / gaussian_mu(float(epsilon) - 2 * loss, target)
             cost = Budget(epsilon, delta)
         case Gaussian(noise_multiplier=multiplier, delta=delta):
             assert multiplier is not None
+            loss = _discrete_loss(sensitivity.coordinates)
             sigma = multiplier * math.sqrt(sensitivity.unit_l2_squared)
-            cost = Budget(_gaussian_cost(sensitivity, sigma, delta), delta)
+            target = float(delta) * math.exp(-loss) * (1 - 1e-9)
+            spent = gaussian_epsilon(sensitivity.l2 / sigma, target) + 2 * loss
+            if spent > _LARGEST_EPSILON:
+                raise BudgetError(f"Expected a larger noise_multiplier than {multiplier}.")
+            cost = Budget(round_up(max(spent, 1e-9)), delta)
     sigma = math.nextafter(sigma * (1 + 1e-12), math.inf)  # absorbs the rounding above
     # Never coarser than one, so that counts lie on it.
     grid = 2.0 ** min(0, math.floor(math.log2(sigma)) - _GRID_BITS)
@@ -86,6 +93,8 @@ def laplace_scale(l1: int, epsilon: Decimal) -> float:
 def gaussian_delta(mu: float, epsilon: float) -> float:
     """delta(epsilon) of a Gaussian with mu = sensitivity / sigma (Balle and Wang 2018, Thm 8).
 
+    Rounding errors are bounded and added: the result is never too small.
+
     Examples
     --------
     >>> round(gaussian_delta(1.0, 4.887) * 1e6, 2)
@@ -94,7 +103,8 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
     _check_positive("mu", mu)
     upper = float(log_ndtr(mu / 2 - epsilon / mu))
     lower = epsilon + float(log_ndtr(-mu / 2 - epsilon / mu))
-    return math.exp(upper) * -math.expm1(min(lower - upper, 0.0))
+    rounding = 4e-15 * (1 + abs(upper) + abs(lower) + epsilon)
+    return math.exp(upper + rounding) * min(rounding - math.expm1(min(lower - upper, 0.0)), 1.0)
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:
@@ -110,36 +120,15 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     """The largest mu = sensitivity / sigma that is (epsilon, delta)-private."""
     _check_positive("epsilon", epsilon)
     delta_of(delta, zero=False)
-    inverse = _bisect(lambda scale: gaussian_delta(1 / scale, epsilon) <= delta, 0.0, 1.0)
-    return 1 / inverse
+    return 1 / _bisect(lambda scale: gaussian_delta(1 / scale, epsilon) <= delta, 1e-9, 1.0)
 
 
-def _gaussian_cost(sensitivity: Sensitivity, sigma: float, delta: Decimal) -> Decimal:
-    # The slack grows with epsilon, so look for the smallest epsilon that pays for both.
-    mu = sensitivity.l2 / sigma
+def _discrete_loss(coordinates: int) -> float:
+    """How far, in log probability, discrete noise is from rounded continuous noise.
 
-    def enough(epsilon: float) -> bool:
-        slack = _discrete_slack(epsilon, sensitivity.coordinates)
-        return gaussian_delta(mu, epsilon) + slack <= float(delta)
-
-    top = gaussian_epsilon(mu, float(delta) / 2)
-    if not enough(top):
-        raise BudgetError(
-            f"Expected a larger delta than {delta} or a larger noise_multiplier: "
-            "this much noise proves no useful epsilon."
-        )
-    return round_up(max(_bisect(enough, 0.0, top), 1e-9))
-
-
-def _discrete_slack(epsilon: float, coordinates: int) -> float:
-    """What discrete noise adds to the delta of the continuous Gaussian.
-
-    One coordinate is within KL 1/(576 s^4) of a rounded continuous one, s = sigma / grid >= 2^24;
-    doubled for the remainder, then Pinsker over all coordinates.
-    """  # proof: gaussian-slack
-    if epsilon > 700:
-        return math.inf
-    return (1 + math.exp(epsilon)) * math.sqrt(coordinates / 576) * 2.0 ** (-2 * _GRID_BITS)
+    At most 201 / s^2 for each coordinate within forty standard deviations, s = sigma / grid.
+    """  # proof: gaussian-discrete
+    return 201 * coordinates * 2.0 ** (-2 * _GRID_BITS)
 
 
 def _bisect(enough: Callable[[float], bool], low: float, high: float) -> float:

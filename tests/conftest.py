@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tacit
+
+SMOKERS = {
+    "smoker": np.array(["yes", "no", "no", "yes", "no", "no", "n/a", "no"]),
+    "age": np.array(["31", "44", "x", "19", "70", "5e1", "", "-3"]),
+    "who": np.array(["a", "a", "a", "b", "c", "c", "d", ""]),
+}
+
+
+def smoking(neighbours: str = "replace_one", **options: Any) -> tacit.Schema:
+    """One categorical column; keywords go to it (default=) or to the schema."""
+    default = options.pop("default", None)
+    return tacit.Schema(
+        tacit.Categorical("smoker", ["no", "yes"], default=default),
+        neighbours=neighbours,
+        **options,
+    )
+
+
+def exact(data: Any, schema: tacit.Schema, query: tacit.Counts) -> np.ndarray:
+    """The statistic itself, which only public data may show."""
+    return tacit.Public(data, schema).release(query, tacit.Exact()).value
+
+
+@pytest.fixture
+def wall(tmp_path: Path) -> tacit.Wall:
+    return tacit.Wall(
+        SMOKERS, smoking(), budget=tacit.Budget(1, 1e-6), ledger=tmp_path / "smokers.ledger"
+    )

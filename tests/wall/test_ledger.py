@@ -1,0 +1,371 @@
+"""The ledger's promises, one by one."""
+
+import json
+import multiprocessing as mp
+import os
+import random
+import signal
+import sqlite3
+import stat
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import tacit
+from tacit.spec.certificate import LedgerMark
+from tacit.wall import _wall
+from tests.conftest import SMOKERS, smoking
+
+QUERY = tacit.Counts(tacit.Is("smoker", "yes"))
+
+
+def make_wall(path, budget=None, schema=None) -> tacit.Wall:
+    return tacit.Wall(
+        SMOKERS, schema or smoking(), budget=budget or tacit.Budget(1, 1e-6), ledger=path
+    )
+
+
+@pytest.fixture
+def path(tmp_path) -> Path:
+    return tmp_path / "visits.ledger"
+
+
+def kinds(path) -> list[str]:
+    return [entry["kind"] for entry in tacit.Ledger(path).entries()]
+
+
+# 1 and 2: write-ahead, no refunds
+
+
+@pytest.mark.parametrize("step", ["evaluate", "draw", "publish"])
+def test_a_failure_after_the_charge_still_costs(path, monkeypatch, step):
+    wall = make_wall(path)
+
+    def fail(*_):
+        raise RuntimeError("the canary 4711")
+
+    monkeypatch.setattr(_wall, step, fail)
+    with pytest.raises((tacit.SourceError, RuntimeError)) as caught:
+        wall.release(QUERY, tacit.Laplace(0.4))
+    if step == "evaluate":
+        assert "canary" not in str(caught.value)
+        assert "spent" in str(caught.value)
+        assert caught.value.__context__ is None
+    assert kinds(path) == ["created", "charge"]
+    assert str(wall.remaining.epsilon) == "0.6"
+
+
+def test_nothing_is_read_unless_the_charge_is_on_disk(path, monkeypatch):
+    wall = make_wall(path)
+    seen = []
+    monkeypatch.setattr(_wall, "evaluate", lambda *_: seen.append(kinds(path)))
+    with pytest.raises(AttributeError):
+        wall.release(QUERY, tacit.Laplace(0.4))
+    assert seen == [["created", "charge"]]
+    seen.clear()
+    for how in (tacit.Laplace(0.7), tacit.Exact()):
+        with pytest.raises(tacit.TacitError):
+            wall.release(QUERY, how)
+    wall._ledger._path.chmod(0o400)
+    monkeypatch.setattr(wall._ledger, "charge", _raise)
+    with pytest.raises(OSError, match="disk full"):
+        wall.release(QUERY, tacit.Laplace(0.1))
+    assert seen == []
+
+
+def _raise(*_):
+    raise OSError("disk full")
+
+
+def test_a_retry_is_a_new_charge_but_a_stored_release_is_replayed(path, monkeypatch):
+    wall = make_wall(path)
+    with monkeypatch.context() as patch:
+        patch.setattr(_wall, "draw", _raise)
+        with pytest.raises(OSError, match="disk full"):
+            wall.release(QUERY, tacit.Laplace(0.25), name="smoking")
+    first = wall.release(QUERY, tacit.Laplace(0.25), name="smoking")
+    again = make_wall(path).release(QUERY, tacit.Laplace(0.25), name="smoking")
+    assert again == first
+    assert kinds(path) == ["created", "charge", "charge", "release"]
+    assert str(wall.remaining.epsilon) == "0.50"
+
+
+def test_a_used_name_answers_one_question_only(path):
+    wall = make_wall(path)
+    wall.release(QUERY, tacit.Laplace(0.25), name="smoking")
+    for query, how in (
+        (QUERY, tacit.Laplace(0.2)),
+        (tacit.Counts("smoker"), tacit.Laplace(0.25)),
+        (QUERY, tacit.Gaussian(0.25, 1e-7)),
+    ):
+        with pytest.raises(tacit.LedgerError, match="different question.*no budget was spent"):
+            wall.release(query, how, name="smoking")
+    assert kinds(path).count("charge") == 1
+    with pytest.raises(tacit.QueryError):
+        wall.release(QUERY, tacit.Laplace(0.1), name=" ")
+
+
+# 3: fail closed
+
+
+def test_a_locked_ledger_refuses(path, monkeypatch):
+    wall = make_wall(path)
+    monkeypatch.setattr("tacit.wall._ledger._WAIT_SECONDS", 0.05)
+    with sqlite3.connect(path, isolation_level=None) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(tacit.LedgerError, match="locked"):
+            wall.release(QUERY, tacit.Laplace(0.1))
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"not a ledger at all", b"SQLite format 3\x00" + b"x" * 200]
+)
+def test_a_file_that_is_no_ledger_is_refused_and_kept(path, content):
+    path.write_bytes(content)
+    with pytest.raises(tacit.LedgerError, match="not a ledger"):
+        make_wall(path)
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE entries SET body = replace(body, '\"0.4\"', '\"0.1\"')",
+        "DELETE FROM entries WHERE seq = 2",
+        "DELETE FROM entries WHERE seq = 1",
+        "DELETE FROM entries",
+        "DROP TABLE entries",
+        "INSERT INTO entries VALUES (9, '{}', 'x')",
+        "PRAGMA user_version = 7",
+        "UPDATE releases SET body = replace(body, 'steps', 'stepz')",
+        "DELETE FROM releases",
+    ],
+)
+def test_tampering_is_refused(path, statement):
+    wall = make_wall(path)
+    wall.release(QUERY, tacit.Laplace(0.4), name="a")
+    with sqlite3.connect(path, isolation_level=None) as other:
+        other.execute(statement)
+    with pytest.raises(tacit.LedgerError):
+        tacit.Ledger(path).verify()
+    with pytest.raises(tacit.LedgerError):
+        make_wall(path).release(QUERY, tacit.Laplace(0.4), name="a")
+
+
+def test_an_open_wall_notices_a_rolled_back_ledger(path, tmp_path):
+    wall = make_wall(path)
+    before = path.read_bytes()
+    mark = wall.release(QUERY, tacit.Laplace(0.4)).certificate.ledger
+    for part in tmp_path.iterdir():
+        part.unlink()
+    path.write_bytes(before)
+    with pytest.raises(tacit.LedgerError, match="cut or rolled back"):
+        wall.release(QUERY, tacit.Laplace(0.4))
+    tacit.Ledger(path).verify()  # a chain alone cannot see it
+    with pytest.raises(tacit.LedgerError, match="cut, rolled back"):
+        tacit.Ledger(path).verify(mark)  # a later head can
+
+
+def test_an_unwritable_folder_is_said(tmp_path):
+    with pytest.raises(tacit.LedgerError, match="Cannot create"):
+        make_wall(tmp_path / "nowhere" / "x.ledger")
+
+
+# 4: atomic across processes and threads
+
+
+def _spend(path: str, out: str) -> None:
+    wall = make_wall(path, tacit.Budget(1, 1e-6))
+    while True:
+        try:
+            release = wall.release(QUERY, tacit.Laplace("0.01"))
+        except tacit.OverBudget:
+            return
+        mark = release.certificate.ledger
+        with open(out, "ab", buffering=0) as file:
+            file.write(f"{mark.entry} {mark.head}\n".encode())
+
+
+def test_four_processes_racing_under_sigkill_never_exceed_the_cap(path, tmp_path):
+    make_wall(path)
+    out = tmp_path / "released"
+    out.touch()
+    context, chance = mp.get_context("spawn"), random.Random(5)
+
+    def start():
+        process = context.Process(target=_spend, args=(str(path), str(out)))
+        process.start()
+        return process
+
+    racers = [start() for _ in range(4)]
+    kills, deadline = 0, time.monotonic() + 120
+    while any(p.is_alive() for p in racers) and time.monotonic() < deadline:
+        time.sleep(0.3)
+        for i, process in enumerate(racers):
+            busy = process.is_alive() and len(kinds(path)) > 5
+            if busy and kills < 6 and chance.random() < 0.4:
+                os.kill(process.pid, signal.SIGKILL)
+                process.join()
+                racers[i], kills = start(), kills + 1
+    assert [p.exitcode for p in racers] == [0] * 4
+    assert kills > 0
+    chain = tacit.Ledger(path).verify()
+    assert chain.spent.within(chain.limit)
+    assert chain.left.epsilon == 0  # they spent it all, exactly
+    charges = {e["entry"]: e["hash"] for e in tacit.Ledger(path).entries() if e["kind"] == "charge"}
+    assert len(charges) == 100
+    lines = [line.split() for line in out.read_text().splitlines()]
+    released = {int(entry): head for entry, head in lines}
+    assert len(released) == len(lines)  # no charge paid for two releases
+    assert released.items() <= charges.items()  # every release has its charge
+    assert len(charges) - len(released) <= kills
+
+
+def test_threads_share_one_wall(path):
+    wall = make_wall(path, tacit.Budget(1))
+    answers = []
+
+    def spend():
+        for _ in range(10):
+            try:
+                answers.append(wall.release(QUERY, tacit.Laplace("0.05")))
+            except tacit.OverBudget:
+                return
+
+    threads = [threading.Thread(target=spend) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(answers) == 20
+    assert wall.remaining.epsilon == 0
+
+
+def test_processes_may_create_it_together(path):
+    context = mp.get_context("spawn")
+    with context.Pool(3) as pool:
+        pool.map(make_wall_quietly, [str(path)] * 6)
+    assert kinds(path) == ["created"]
+
+
+def make_wall_quietly(path: str) -> None:
+    make_wall(path)
+
+
+# 5: facts, rounded up; 6: the head in each certificate; 7: pins, decimals, no statistics
+
+
+def test_it_stores_facts(path):
+    make_wall(path).release(QUERY, tacit.Gaussian(noise_multiplier=5, delta=1e-6), name="g")
+    created, charge, kept = tacit.Ledger(path).entries()
+    assert created["pins"]["neighbours"] == "replace_one"
+    assert charge["event"]["noise"] == "discrete_gaussian"
+    assert charge["event"]["norm"] == "L2"
+    assert charge["event"]["query"] == QUERY.to_dict()
+    assert float(charge["epsilon"]) >= tacit.accounting.gaussian_epsilon(
+        charge["event"]["sensitivity"] / charge["event"]["scale"], 1e-6
+    )
+    assert kept["kind"] == "release"
+
+
+def test_each_certificate_names_its_entry(path):
+    wall = make_wall(path)
+    marks = [wall.release(QUERY, tacit.Laplace(0.2)).certificate.ledger for _ in range(3)]
+    entries = {e["entry"]: e["hash"] for e in tacit.Ledger(path).entries()}
+    assert [entries[mark.entry] for mark in marks] == [mark.head for mark in marks]
+    ledger = tacit.Ledger(path)
+    for mark in marks:
+        ledger.verify(mark)
+    with pytest.raises(tacit.LedgerError):
+        ledger.verify(LedgerMark("other", 2, "0" * 64))
+
+
+@pytest.mark.parametrize(
+    ("budget", "schema", "says"),
+    [
+        (tacit.Budget(2, 1e-6), None, "epsilon 1, delta 0.000001, not epsilon 2"),
+        (tacit.Budget(1, 1e-5), None, "budget"),
+        (None, smoking("add_remove"), "neighbours = 'replace_one', not 'add_remove'"),
+        (None, smoking(unit="who", max_rows_per_unit=2), "unit = None, not 'who'"),
+        (None, smoking(default="no"), "schema"),
+    ],
+)
+def test_what_was_pinned_stays(path, budget, schema, says):
+    make_wall(path)
+    with pytest.raises(tacit.LedgerError, match=says):
+        make_wall(path, budget, schema)
+
+
+def test_fifty_charges_of_two_hundredths_fit_in_one(path):
+    wall = make_wall(path, tacit.Budget(1))
+    for _ in range(50):
+        wall._ledger.charge(tacit.Budget(0.02), {}, None, "q")
+    with pytest.raises(tacit.OverBudget) as caught:
+        wall.release(QUERY, tacit.Laplace("1e-9"))
+    assert caught.value.remaining.startswith("epsilon 0")
+    assert "No data were read" in str(caught.value)
+
+
+def test_raising_the_budget_is_on_the_record(path):
+    make_wall(path)
+    ledger = tacit.Ledger(path)
+    for budget, reason in (
+        (tacit.Budget(1, 1e-6), "same"),
+        (tacit.Budget(0.5, 1), "less") if False else (tacit.Budget(0.5, 1e-5), "less"),
+        (tacit.Budget(2, 1e-6), " "),
+    ):
+        with pytest.raises(tacit.LedgerError):
+            ledger.raise_budget(budget, reason)
+    ledger.raise_budget(tacit.Budget(2, 1e-6), "second wave, approved by the board")
+    make_wall(path, tacit.Budget(2, 1e-6)).release(QUERY, tacit.Laplace(1.5))
+    assert kinds(path) == ["created", "raised", "charge"]
+    with pytest.raises(tacit.LedgerError):
+        make_wall(path)
+
+
+def test_it_holds_no_statistic_and_is_private_to_its_owner(path, tmp_path):
+    data = {"smoker": ["yes"] * 4711 + ["no"] * 1289}
+    wall = tacit.Wall(data, smoking("add_remove"), budget=tacit.Budget(9), ledger=path)
+    wall.release(tacit.Counts("smoker"), tacit.Laplace(0.01))
+    text = b"".join(part.read_bytes() for part in tmp_path.iterdir())
+    for secret in (b"4711", b"1289", b"6000"):
+        assert secret not in text
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_memory_is_stamped_and_dies_with_its_process():
+    wall = make_wall(":memory:")
+    release = wall.release(QUERY, tacit.Laplace(0.4), name="x")
+    assert wall.release(QUERY, tacit.Laplace(0.4), name="x") == release
+    assert any("memory" in text for text in release.certificate.assumptions)
+    with pytest.raises(tacit.OverBudget):
+        wall.release(QUERY, tacit.Laplace(0.7))
+    here, there = mp.get_context("fork").Pipe()
+    child = mp.get_context("fork").Process(target=_in_child, args=(wall, there))
+    child.start()
+    assert "fork" in here.recv()
+    child.join()
+
+
+def _in_child(wall, pipe) -> None:
+    try:
+        wall.release(QUERY, tacit.Laplace(0.1))
+    except tacit.LedgerError as error:
+        pipe.send(str(error))
+
+
+def test_a_fork_shares_the_budget_on_disk(path):
+    wall = make_wall(path, tacit.Budget(1))
+    child = mp.get_context("fork").Process(target=wall.release, args=(QUERY, tacit.Laplace(0.6)))
+    child.start()
+    child.join(60)
+    assert child.exitcode == 0
+    with pytest.raises(tacit.OverBudget):
+        wall.release(QUERY, tacit.Laplace(0.6))
+
+
+def test_entries_are_plain(path):
+    make_wall(path).release(QUERY, tacit.Laplace(0.4))
+    json.dumps(tacit.Ledger(path).entries())
