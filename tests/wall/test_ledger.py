@@ -100,7 +100,7 @@ def test_a_used_name_answers_one_question_only(path):
         (tacit.Counts("smoker"), tacit.Laplace(0.25)),
         (QUERY, tacit.Gaussian(0.25, 1e-7)),
     ):
-        with pytest.raises(tacit.LedgerError, match="different question.*no budget was spent"):
+        with pytest.raises(tacit.LedgerError, match=r"different question.*no budget was spent"):
             wall.release(query, how, name="smoking")
     assert kinds(path).count("charge") == 1
     with pytest.raises(tacit.QueryError):
@@ -258,7 +258,7 @@ def make_wall_quietly(path: str) -> None:
 
 
 def test_it_stores_facts(path):
-    make_wall(path).release(QUERY, tacit.Gaussian(noise_multiplier=5, delta=1e-6), name="g")
+    make_wall(path).release(QUERY, tacit.Gaussian(noise_multiplier=20, delta=1e-6), name="g")
     created, charge, kept = tacit.Ledger(path).entries()
     assert created["pins"]["neighbours"] == "replace_one"
     assert charge["event"]["noise"] == "discrete_gaussian"
@@ -313,7 +313,7 @@ def test_raising_the_budget_is_on_the_record(path):
     ledger = tacit.Ledger(path)
     for budget, reason in (
         (tacit.Budget(1, 1e-6), "same"),
-        (tacit.Budget(0.5, 1), "less") if False else (tacit.Budget(0.5, 1e-5), "less"),
+        (tacit.Budget(0.5, 1e-5), "less"),
         (tacit.Budget(2, 1e-6), " "),
     ):
         with pytest.raises(tacit.LedgerError):

@@ -162,7 +162,9 @@ def test_no_cell_can_fail(name):
         max_rows_per_unit=1,
         neighbours="replace_one",
     )
-    good = dict(c="yes", i="1", n="3", r="0.5", t="2005-01-02", m="2005-02-01", u="someone")
+    names = [*(column.name for column in schema.columns), "u"]
+    cells = ["yes", "1", "3", "0.5", "2005-01-02", "2005-02-01", "someone"]
+    good = dict(zip(names, cells, strict=True))
     query = tacit.Counts(["c", "i", "n", "t", "m"])
     base = exact({key: [value] for key, value in good.items()}, schema, query)
     data = {key: [value] * (len(NASTY) + 1) for key, value in good.items()}

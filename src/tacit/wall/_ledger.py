@@ -51,6 +51,7 @@ class Ledger:
         self._path = Path(path)
         self._chain = Chain()
         self._lock = threading.RLock()
+        self._written: list[tuple[int, str, str]] = []
         self._process = os.getpid()
         self._memory: sqlite3.Connection | None = None
         if str(path) == ":memory:":
@@ -74,7 +75,7 @@ class Ledger:
         }
         if self._memory is not None:
             with self._transaction() as connection:
-                _append(connection, Chain(), first)
+                self._append(connection, first)
         elif not self._path.exists():
             self._create(first)
         chain = self.read()
@@ -103,7 +104,7 @@ class Ledger:
                     connection.execute(f"PRAGMA user_version={_VERSION}")
                     connection.execute(f"PRAGMA application_id={_APPLICATION}")
                     connection.executescript(_TABLES)
-                    _append(connection, Chain(), first)
+                    _insert(connection, Chain(), first)
                 with suppress(FileExistsError):  # another process was first: its pins are checked
                     os.link(path, self._path)
             handle = os.open(folder, os.O_RDONLY)
@@ -158,9 +159,8 @@ class Ledger:
                     return Charge(chain.mark, stored)
             if not (chain.spent + cost).within(chain.limit):
                 raise OverBudget(str(cost), str(chain.left))
-            mark = _append(
+            mark = self._append(
                 connection,
-                chain,
                 {
                     "kind": "charge",
                     "name": name,
@@ -175,26 +175,24 @@ class Ledger:
     def keep(self, name: str, release: str) -> None:
         """Store a release under its name, so that asking again is free."""
         with self._transaction() as connection:
-            chain = self._advance(connection)
+            self._advance(connection)
             added = connection.execute(
                 "INSERT OR IGNORE INTO releases VALUES (?, ?)", (name, release)
             )
             if added.rowcount:  # else a twin that raced us, and paid as well, came first
                 entry = {"kind": "release", "name": name, "sha256": digest(release)}
-                _append(connection, chain, entry)
+                self._append(connection, entry)
 
     def raise_budget(self, budget: Budget, reason: str) -> None:
         """Allow more from now on; the decision and its reason stay on the record."""
         if not reason.strip():
             raise LedgerError("Expected a reason for raising the budget.")
         with self._transaction() as connection:
-            chain = self._advance(connection)
-            limit = chain.limit
+            limit = self._advance(connection).limit
             if budget.epsilon < limit.epsilon or budget.delta < limit.delta or budget == limit:
                 raise LedgerError(f"Expected a larger budget than {limit}, got {budget}.")
-            _append(
+            self._append(
                 connection,
-                chain,
                 {
                     "kind": "raised",
                     "epsilon": str(budget.epsilon),
@@ -210,6 +208,11 @@ class Ledger:
         if (None if body is None else digest(body)) != chain.answers.get(name):
             raise LedgerError("The ledger is broken: a stored release was changed.")
         return body
+
+    def _append(self, connection: sqlite3.Connection, entry: Mapping[str, Any]) -> LedgerMark:
+        row = _insert(connection, self._chain, entry)
+        self._written.append(row)
+        return LedgerMark(self._chain.ledger, row[0], row[2])
 
     def _advance(self, connection: sqlite3.Connection) -> Chain:
         """Check what was added since the last look, and that what was seen is still there."""
@@ -250,21 +253,25 @@ class Ledger:
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         with self._session() as connection:
             connection.execute("BEGIN IMMEDIATE")
+            self._written.clear()
             try:
                 yield connection
             except BaseException:
                 connection.execute("ROLLBACK")
                 raise
             connection.execute("COMMIT")
+            for row in self._written:  # only what is on disk is remembered
+                self._chain.follow(*row)
 
 
-def _append(connection: sqlite3.Connection, chain: Chain, entry: Mapping[str, Any]) -> LedgerMark:
-    # The chain itself follows only what was committed: the next look takes this in.
+def _insert(
+    connection: sqlite3.Connection, chain: Chain, entry: Mapping[str, Any]
+) -> tuple[int, str, str]:
     now = datetime.now(UTC).isoformat(timespec="seconds")
     body = json.dumps({"time": now, **entry})
-    seq, head = chain.seq + 1, link(chain.head, chain.seq + 1, body)
-    connection.execute("INSERT INTO entries VALUES (?, ?, ?)", (seq, body, head))
-    return LedgerMark(chain.ledger, seq, head)
+    row = (chain.seq + 1, body, link(chain.head, chain.seq + 1, body))
+    connection.execute("INSERT INTO entries VALUES (?, ?, ?)", row)
+    return row
 
 
 @contextmanager
