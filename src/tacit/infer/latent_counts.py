@@ -102,6 +102,11 @@ class Weights:
     def relative(self) -> np.ndarray:
         return np.exp(self.log - self.log.max())
 
+    def trimmed(self) -> Weights:
+        """Without the ends that are too small to be told from rounding."""
+        kept = np.flatnonzero(self.log >= self.log.max() + np.log(_FLOOR))
+        return Weights(self.low + int(kept[0]), self.log[kept[0] : kept[-1] + 1])
+
 
 def sample_counts(
     seen: np.ndarray,
@@ -171,7 +176,7 @@ def _tilted_cells(
         edge = [[cell.log[i] > cell.log.max() - _DEPTH for i in (0, -1)] for cell in cells]
         grow = np.array(edge) & np.stack([low > 0, high < most], axis=1)
         if not grow.any():
-            return cells, tilt
+            return [cell.trimmed() for cell in cells], tilt
         low = np.where(grow[:, 0], np.maximum(low - width, 0), low)
         high = np.where(grow[:, 1], np.minimum(high + width, most), high)
 
@@ -224,13 +229,11 @@ def _missing(law: Law, rows: Rows) -> Weights:
 
 
 def _convolved(a: Weights, b: Weights) -> Weights:
-    """The weights of a sum; what is too small to be told from rounding is dropped."""
+    """The weights of a sum."""
     weight = fftconvolve(a.relative, b.relative)
-    weight[weight < _FLOOR * weight.max()] = 0.0
-    kept = np.flatnonzero(weight)
     with np.errstate(divide="ignore"):
-        log = np.log(weight[kept[0] : kept[-1] + 1])
-    return Weights(a.low + b.low + int(kept[0]), log)
+        log = np.log(np.where(weight < _FLOOR * weight.max(), 0.0, weight))
+    return Weights(a.low + b.low, log).trimmed()
 
 
 def _drawn(weights: Weights, size: int, rng: np.random.Generator) -> np.ndarray:
