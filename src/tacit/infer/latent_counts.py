@@ -214,7 +214,7 @@ def _mean(cells: Sequence[Weights], tilt: float) -> float:
     total = 0.0
     for cell in cells:
         weight = cell.tilted(tilt).relative
-        total += float(weight @ cell.support / weight.sum())
+        total += float((weight * cell.support).sum() / weight.sum())
     return total
 
 

@@ -1,0 +1,89 @@
+import numpy as np
+import pytest
+
+import tacit
+from tests.conftest import SMOKERS, smoking
+
+MODEL = tacit.BetaBernoulli("smoker", success="yes")
+
+
+def test_leaving_out_how_quotes_what_remains(wall):
+    with pytest.raises(tacit.ModelError, match=r"epsilon 1, delta 0.000001 remains"):
+        tacit.fit(MODEL, wall)
+    with pytest.raises(tacit.ModelError, match="Expected how"):
+        tacit.fit(MODEL, tacit.Public(SMOKERS, smoking()))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"draws": 0},
+        {"draws": 1.5},
+        {"chains": -1},
+        {"chains": True},
+        {"seed": -1},
+        {"seed": "x"},
+        {"noise": "ignored"},
+    ],
+)
+def test_bad_options_cost_nothing(wall, options):
+    with pytest.raises(tacit.ModelError):
+        tacit.fit(MODEL, wall, tacit.Laplace(0.5), **options)
+    assert wall.remaining.epsilon == 1
+
+
+def test_bad_models_and_methods_are_refused(wall):
+    for model, how in (("smoker", tacit.Laplace(0.5)), (MODEL, 0.5), (MODEL, "Laplace")):
+        with pytest.raises(tacit.ModelError):
+            tacit.fit(model, wall, how)
+    with pytest.raises(tacit.BudgetError):
+        tacit.Statistics(0.5)
+    assert wall.remaining.epsilon == 1
+
+
+def test_a_name_replays(wall):
+    first = tacit.fit(MODEL, wall, tacit.Laplace(0.5), name="smoking", seed=1)
+    again = tacit.fit(MODEL, wall, tacit.Laplace(0.5), name="smoking", seed=1)
+    assert again.releases == first.releases
+    assert again.summary().equals(first.summary())
+    assert str(wall.remaining.epsilon) == "0.5"
+
+
+def test_a_release_can_be_fitted_again_for_free(wall):
+    release = wall.release(MODEL.query(), tacit.Laplace(0.5))
+    left = wall.remaining
+    sceptic = tacit.BetaBernoulli("smoker", success="yes", prior=(1, 50))
+    assert sceptic.posterior(release, seed=1).mean() < MODEL.posterior(release, seed=1).mean()
+    assert wall.remaining == left
+    with pytest.raises(tacit.ModelError, match="answers"):
+        tacit.DirichletCategorical("smoker").posterior(release)
+    with pytest.raises(tacit.ModelError, match="Unknown option"):
+        MODEL.posterior(release, tune=100)
+
+
+@pytest.mark.parametrize(
+    ("levels", "budget", "mechanism"),
+    [
+        (3, tacit.Budget(1), tacit.Laplace),
+        (3, tacit.Budget(1, 1e-6), tacit.Laplace),
+        (3, tacit.Budget(1, 0.4), tacit.Gaussian),
+    ],
+)
+def test_a_budget_takes_the_smaller_noise(levels, budget, mechanism):
+    data = {"x": ["0", "1"] * 50}
+    schema = tacit.Schema(tacit.Integer("x", 0, levels - 1), neighbours="replace_one")
+    wall = tacit.Wall(data, schema, budget=tacit.Budget(9, 0.5), ledger=":memory:")
+    posterior = tacit.fit(tacit.DirichletCategorical("x"), wall, budget)
+    family = posterior.releases[0].noise[0].family
+    assert (
+        family
+        == {"Laplace": "discrete_laplace", "Gaussian": "discrete_gaussian"}[mechanism.__name__]
+    )
+    assert posterior.certificate.epsilon == budget.epsilon
+
+
+def test_seeds_steer_the_draws_alone(wall):
+    release = wall.release(MODEL.query(), tacit.Laplace(0.5))
+    a, b = (MODEL.posterior(release, seed=s).draws["p"] for s in (1, 2))
+    assert not np.array_equal(a, b)
+    np.testing.assert_array_equal(a, MODEL.posterior(release, seed=1).draws["p"])
