@@ -14,7 +14,7 @@ from fractions import Fraction
 
 from scipy.special import log_ndtr
 
-from tacit.spec.budget import Budget, delta_of, round_up
+from tacit.spec.budget import Budget, round_up
 from tacit.spec.errors import BudgetError
 from tacit.spec.mechanisms import Gaussian, Laplace
 from tacit.spec.release import Noise
@@ -110,7 +110,7 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
 def gaussian_epsilon(mu: float, delta: float) -> float:
     """The smallest epsilon for which a Gaussian with this mu is (epsilon, delta)-private."""
     _check_positive("mu", mu)
-    delta_of(delta, zero=False)
+    _check_delta(delta)
     if gaussian_delta(mu, 0.0) <= delta:
         return 0.0
     return _bisect(lambda epsilon: gaussian_delta(mu, epsilon) <= delta, 0.0, 1.0)
@@ -119,7 +119,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
 def gaussian_mu(epsilon: float, delta: float) -> float:
     """The largest mu = sensitivity / sigma that is (epsilon, delta)-private."""
     _check_positive("epsilon", epsilon)
-    delta_of(delta, zero=False)
+    _check_delta(delta)
     return 1 / _bisect(lambda scale: gaussian_delta(1 / scale, epsilon) <= delta, 1e-9, 1.0)
 
 
@@ -149,6 +149,11 @@ def _check_scale(steps: float) -> None:
     # Discrete noise beyond 2^61 steps, forty scales or more, would leave 64-bit integers.
     if steps > 2.0**55:
         raise BudgetError(f"Expected less noise than a scale of {steps:.3g}: spend more.")
+
+
+def _check_delta(delta: float) -> None:
+    if not (isinstance(delta, (int, float)) and 0 < delta < 1):
+        raise BudgetError(f"Expected 0 < delta={delta} < 1.")
 
 
 def _check_positive(what: str, value: float) -> None:

@@ -103,8 +103,9 @@ def test_a_used_name_answers_one_question_only(path):
         with pytest.raises(tacit.LedgerError, match=r"different question.*no budget was spent"):
             wall.release(query, how, name="smoking")
     assert kinds(path).count("charge") == 1
-    with pytest.raises(tacit.QueryError):
-        wall.release(QUERY, tacit.Laplace(0.1), name=" ")
+    for bad in (" ", "\ud800", 3):
+        with pytest.raises(tacit.QueryError):
+            wall.release(QUERY, tacit.Laplace(0.1), name=bad)
 
 
 # 3: fail closed
@@ -141,6 +142,7 @@ def test_a_file_that_is_no_ledger_is_refused_and_kept(path, content):
         "PRAGMA user_version = 7",
         "UPDATE releases SET body = replace(body, 'steps', 'stepz')",
         "DELETE FROM releases",
+        "CREATE TRIGGER t BEFORE INSERT ON entries BEGIN SELECT RAISE(IGNORE); END",
     ],
 )
 def test_tampering_is_refused(path, statement):

@@ -26,7 +26,7 @@ def decimal(value: Number, what: str) -> Decimal:
     if not number.is_finite():
         raise BudgetError(f"Expected a finite {what}, got {value!r}.")
     exponent = number.as_tuple().exponent
-    if len(number.as_tuple().digits) > _MAX_DIGITS or not -100 <= int(exponent) <= 100:
+    if len(number.as_tuple().digits) > _MAX_DIGITS or not -150 <= int(exponent) <= 100:
         raise BudgetError(f"Expected at most {_MAX_DIGITS} digits for {what}, got {value!r}.")
     return number
 

@@ -19,26 +19,41 @@ from tacit.spec.schema import Schema
 
 # What a text or number cell may be; anything nested is refused by its type, before any charge.
 _SCALAR = ("is_string", "is_numeric", "is_boolean", "is_timestamp", "is_date", "is_null", "is_uuid")
+_OWNER = ("is_string", "is_numeric", "is_boolean", "is_null", "is_uuid")
 
 
-def check_type(name: str, dtype: ibis.DataType) -> None:
-    """Refuse a column whose declared type holds no single values."""
-    if not any(getattr(dtype, kind)() for kind in _SCALAR):
-        raise SourceError(f"Column {name!r} has type {dtype}; expected text, numbers or dates.")
+def check_type(name: str, dtype: ibis.DataType, *, owner: bool = False) -> None:
+    """Refuse a column whose declared type holds no single values, or none that name a unit."""
+    if not any(getattr(dtype, kind)() for kind in (_OWNER if owner else _SCALAR)):
+        wanted = "text or numbers to name a unit by" if owner else "text, numbers or dates"
+        raise SourceError(f"Column {name!r} has type {dtype}; expected {wanted}.")
 
 
 def text(cell: ir.Value) -> ir.StringValue:
     """A cell as trimmed text; whole numbers look the same whatever their type (1, not 1.0)."""
     dtype = cell.type()
     if dtype.is_boolean():
-        return ibis.ifelse(cell, "True", "False")
+        return ibis.ifelse(cell, "True", ibis.ifelse(cell.isnull(), ibis.null("string"), "False"))
     if dtype.is_floating() or dtype.is_decimal():
-        number = cell.cast("float64")
-        whole = (number.abs() < 2**53) & (number == number.floor())
-        # The inner ifelse keeps the cast away from values that an integer cannot hold.
-        as_integer = ibis.ifelse(whole, number, 0.0).cast("int64").cast("string")
-        return ibis.ifelse(whole, as_integer, number.cast("string"))
+        value = cell.cast("float64")
+        whole = _whole(value)
+        rest = ibis.ifelse(value.isnan(), ibis.null("string"), value.cast("string"))
+        return ibis.ifelse(whole.isnull(), rest, whole.cast("string"))
     return cell.cast("string").strip()
+
+
+def owner(cell: ir.Value) -> ir.StringValue:
+    """Whose row it is: text that differs for different ids; null for nobody's."""
+    if cell.type().is_decimal():
+        return cell.cast("string")  # not by way of a double, which would merge long ids
+    name = text(cell)
+    return ibis.ifelse(name == "", ibis.null("string"), name)
+
+
+def _whole(value: ir.FloatingValue) -> ir.IntegerValue:
+    """The integer that a double is, or null: NaN, infinite and huge values never reach a cast."""
+    safe = ibis.ifelse(value.abs() < 2**53, value, ibis.null("float64"))
+    return ibis.ifelse(safe == safe.floor(), safe, ibis.null("float64")).cast("int64")
 
 
 def number(cell: ir.Value) -> ir.FloatingValue:
@@ -64,9 +79,8 @@ def coded(column: Column, cell: ir.Value) -> ir.IntegerValue:
             code = found.cases(*pairs, else_=ibis.null("int64"))
             fallback = None if default is None else levels.index(default)
         case Integer(low=low, high=high, default=default):
-            found = number(cell)
-            inside = found.between(low, high) & (found == found.floor()) & ~found.isnan()
-            code = ibis.ifelse(inside, found, ibis.null("float64")).cast("int64") - low
+            found = _whole(number(cell))
+            code = ibis.ifelse(found.between(low, high), found, ibis.null("int64")) - low
             fallback = None if default is None else default - low
         case Time(every=every, default=default):
             code = _period(cell, every) - column.first
@@ -108,7 +122,7 @@ def _period(cell: ir.Value, every: str) -> ir.IntegerValue:
     """The number of the year, month or day that a cell falls in (see Time)."""
     dtype = cell.type()
     if dtype.is_timestamp() or dtype.is_date():
-        moment = cell.cast("timestamp")
+        moment = cell.try_cast("timestamp")
     else:
         words = text(cell)
         # "2004" and "2004-05" are dates to people, not to engines.

@@ -18,7 +18,7 @@ from tacit.spec.errors import QueryError
 from tacit.spec.queries import Counts, Key, labels_of, name_of
 from tacit.spec.release import Axis, Block
 from tacit.spec.schema import Schema
-from tacit.wall._columns import content, key_code, text
+from tacit.wall._columns import content, key_code, owner
 from tacit.wall._source import Source
 
 _MAX_CELLS = 10**7
@@ -99,10 +99,10 @@ def evaluate(resolved: Resolved, schema: Schema, source: Source) -> Statistic:
         for i in range(len(query.columns))
     ]
     units = 0
-    with source.cells() as (table, cells):
-        rows = _bounded_rows(table, cells, schema)
+    with source.read() as table:
+        rows = _bounded_rows(table, source, schema)
         codes = {
-            f"k{i}": key_code(key, schema, rows[_internal(source, name_of(key))]).fill_null(
+            f"k{i}": key_code(key, schema, rows[source.name_of(name_of(key))]).fill_null(
                 sizes[i] - 1
             )
             for i, key in enumerate(keys)
@@ -129,11 +129,7 @@ def _integers(column: pa.Array) -> np.ndarray:
     return column.to_numpy(zero_copy_only=False).astype(np.int64)
 
 
-def _internal(source: Source, name: str) -> str:
-    return f"c{source.wanted.index(name)}"
-
-
-def _bounded_rows(table: ir.Table, cells: dict[str, ir.Value], schema: Schema) -> ir.Table:
+def _bounded_rows(table: ir.Table, source: Source, schema: Schema) -> ir.Table:
     """At most k rows of each unit, and a mark on one of them. Rows without a unit are nobody's.
 
     Which rows are kept depends on that unit's own rows alone: they are put in the order of a hash
@@ -142,14 +138,16 @@ def _bounded_rows(table: ir.Table, cells: dict[str, ir.Value], schema: Schema) -
     """  # proof: rows-per-unit
     if schema.unit is None:
         return table.mutate(first=ibis.literal(1, "int64"))
-    owner = text(cells[schema.unit])
-    rows = table.mutate(owner=owner, seen=content(schema, cells))
-    rows = rows.filter(rows["owner"].notnull() & (rows["owner"] != ""))
-    twin = ibis.row_number().over(group_by=[rows["owner"], rows["seen"]])
+    cells = {name: table[source.name_of(name)] for name in source.wanted}
+    rows = table.mutate(owner=owner(cells[schema.unit]), seen=content(schema, cells))
+    rows = rows.filter(rows["owner"].notnull())
+    # By its hash, which no collation of the engine can confuse with another's.
+    rows = rows.mutate(person=rows["owner"].hexdigest("md5"))
+    twin = ibis.row_number().over(group_by=[rows["person"], rows["seen"]])
     rows = rows.mutate(twin=twin.cast("string"))
-    ticket = (rows["owner"] + "|" + rows["seen"] + "|" + rows["twin"]).hexdigest("md5")
+    ticket = (rows["person"] + "|" + rows["seen"] + "|" + rows["twin"]).hexdigest("md5")
     rows = rows.mutate(ticket=ticket)
-    place = ibis.row_number().over(group_by=rows["owner"], order_by=rows["ticket"])
+    place = ibis.row_number().over(group_by=rows["person"], order_by=rows["ticket"])
     rows = rows.mutate(place=place)
     kept = rows.filter(rows["place"] < schema.max_rows_per_unit)
     return kept.mutate(first=(kept["place"] == 0).cast("int64"))

@@ -30,8 +30,9 @@ _APPLICATION = 0x7AC17
 _WAIT_SECONDS = 30.0
 _TABLES = """
 CREATE TABLE entries (seq INTEGER PRIMARY KEY, body TEXT NOT NULL, hash TEXT NOT NULL);
-CREATE TABLE releases (name TEXT PRIMARY KEY, body TEXT NOT NULL);
+CREATE TABLE releases (name TEXT NOT NULL, body TEXT NOT NULL);
 """
+_EXPECTED = [(line.rstrip(";"),) for line in _TABLES.split("\n") if line]  # and nothing else
 _ALL_AFTER = "SELECT seq, body, hash FROM entries WHERE seq > ? ORDER BY seq"
 _ONE_HASH = "SELECT hash FROM entries WHERE seq = ?"
 
@@ -100,7 +101,6 @@ class Ledger:
                 path = Path(workshop) / "draft"
                 path.touch(mode=0o600)
                 with _connected(path) as connection:
-                    connection.execute("PRAGMA journal_mode=WAL")
                     connection.execute(f"PRAGMA user_version={_VERSION}")
                     connection.execute(f"PRAGMA application_id={_APPLICATION}")
                     connection.executescript(_TABLES)
@@ -176,10 +176,8 @@ class Ledger:
         """Store a release under its name, so that asking again is free."""
         with self._transaction() as connection:
             self._advance(connection)
-            added = connection.execute(
-                "INSERT OR IGNORE INTO releases VALUES (?, ?)", (name, release)
-            )
-            if added.rowcount:  # else a twin that raced us, and paid as well, came first
+            if name not in self._chain.answers:  # else a twin raced us, and paid as well
+                connection.execute("INSERT INTO releases VALUES (?, ?)", (name, release))
                 entry = {"kind": "release", "name": name, "sha256": digest(release)}
                 self._append(connection, entry)
 
@@ -239,7 +237,8 @@ class Ledger:
                 with _connected(self._path) as connection:
                     version = connection.execute("PRAGMA user_version").fetchone()[0]
                     kind = connection.execute("PRAGMA application_id").fetchone()[0]
-                    if (kind, version) != (_APPLICATION, _VERSION):
+                    tables = connection.execute("SELECT sql FROM sqlite_master").fetchall()
+                    if (kind, version, tables) != (_APPLICATION, _VERSION, _EXPECTED):
                         raise LedgerError(f"{self._path} is not a ledger of this version of Tacit.")
                     yield connection
             except sqlite3.Error as error:
@@ -279,7 +278,9 @@ def _connected(path: Path) -> Iterator[sqlite3.Connection]:
     address = f"{path.absolute().as_uri()}?mode=rw"  # never creates
     connection = sqlite3.connect(address, uri=True, timeout=_WAIT_SECONDS, isolation_level=None)
     try:
-        connection.execute("PRAGMA synchronous=FULL")
+        # With SQLite's rollback journal a committed charge is in the ledger file itself, not in a
+        # log beside it that could be lost; EXTRA makes the commit durable before it returns.
+        connection.execute("PRAGMA synchronous=EXTRA")
         yield connection
     finally:
         connection.close()

@@ -93,8 +93,8 @@ class Wall:
 
         The same question under the same `name` returns the stored release at no cost.
         """
-        if name is not None and (not isinstance(name, str) or not name.strip()):
-            raise QueryError(f"Expected name={name!r} to be a text.")
+        if name is not None and not (isinstance(name, str) and name.strip() and name.isprintable()):
+            raise QueryError(f"Expected name={name!r} to be a printable text.")
         resolved = resolve(query, self._schema)
         calibration = _calibrate(mechanism, resolved)
         event = describe(resolved, calibration)
