@@ -102,6 +102,27 @@ def test_one_measurement_for_two_cells():
     assert drawn[:, 1].mean() == pytest.approx(mean, abs=0.06)
 
 
+@pytest.mark.parametrize("prior", [[1.0, 1.0], [0.1, 3.0]])
+@pytest.mark.parametrize(
+    "rows", [Rows(900, 900), Rows(900, 900, 40.0), Rows(500, 1000, 40.0), Rows(0, None)]
+)
+def test_blocks_change_nothing_that_matters(prior, rows, monkeypatch):
+    """Counts in blocks against single counts: quantiles of the counts and of the probability."""
+    law = Law("discrete_laplace", 60.0)
+    seen = np.array([30.0, 830.0])
+    found = []
+    for widest in (2**15, 2**11):
+        monkeypatch.setattr("tacit.infer.latent_counts._WIDEST", widest)
+        rng = np.random.default_rng(4)
+        counts = sample_counts(seen, np.array(prior), law, rows, 40_000, rng)
+        levels = [0.05, 0.25, 0.5, 0.75, 0.95]
+        shares = dirichlet(counts + np.array(prior), rng)[:, 1]
+        found.append((np.quantile(counts, levels, axis=0), np.quantile(shares, levels)))
+    # both are samples of 40,000: quantiles agree to about one per cent of the noise
+    np.testing.assert_allclose(found[0][0], found[1][0], atol=5)
+    np.testing.assert_allclose(found[0][1], found[1][1], atol=0.006)
+
+
 def test_large_tables_are_finite_and_right_on_average():
     rng = np.random.default_rng(1)
     n, levels, scale = 1_000_000, 30, 200.0

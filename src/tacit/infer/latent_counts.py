@@ -8,6 +8,8 @@ independent. Hence
 with g_j(s) = Gamma(s + a_j) / s! * noise(y_j - s), and V, W functions of a sum alone (`Rows`). A
 product of one-cell weights under a weight on their sum is a chain of convolutions: sampled
 backwards it gives exact, independent draws: no Markov chain and no large-sample approximation.
+Where the noise is so wide that a window would hold more than 2^15 counts, counts are taken in
+blocks a few hundred times narrower than the noise.
 """
 
 from __future__ import annotations
@@ -19,9 +21,10 @@ import numba
 import numpy as np
 from scipy.optimize import brentq
 from scipy.signal import fftconvolve
-from scipy.special import digamma, gammaln
+from scipy.special import digamma, gammaln, logsumexp
 
 _DEPTH = 40.0  # weights e^-40 below the largest are left out
+_WIDEST = 2**15  # a window with more counts than this is cut into blocks
 _FLOOR = 1e-14  # what a Fourier convolution cannot tell from nothing
 
 # Weak priors on what no one asked about, chosen so that intervals for the probabilities cover as
@@ -53,12 +56,19 @@ class Law:
 class Rows:
     """What is known of the number of rows: bounds, and a noisy count of those without a value.
 
-    `most` is None where there is no bound, `missing` where every row counted has a value.
+    `most` is None where there is no bound, `missing` where every row counted has a value. All
+    numbers are in blocks of `block` rows.
     """
 
     least: int
     most: int | None
     missing: float | None = None
+    block: int = 1
+
+    def in_blocks(self, block: int) -> Rows:
+        most = None if self.most is None else round(self.most / block)
+        missing = None if self.missing is None else self.missing / block
+        return Rows(round(self.least / block), most, missing, block)
 
     @property
     def _present(self) -> float:
@@ -66,18 +76,21 @@ class Rows:
 
     def log_with_value(self, rows: np.ndarray, concentration: float) -> np.ndarray:
         """log V: weight of a number of rows that have a value."""
-        return gammaln(rows + self._present) - gammaln(rows + concentration)
+        n = self.block * rows
+        return gammaln(n + self._present) - gammaln(n + concentration)
 
     def slope_with_value(self, rows: float, concentration: float) -> float:
         """The slope of log V."""
-        return float(digamma(rows + self._present) - digamma(rows + concentration))
+        n = self.block * rows
+        return self.block * float(digamma(n + self._present) - digamma(n + concentration))
 
     def log_all(self, rows: np.ndarray) -> np.ndarray:
         """log W: weight of a number of rows in all."""
         inside = (rows >= self.least) & (rows <= (np.inf if self.most is None else self.most))
-        log = gammaln(rows + _ROWS) - gammaln(rows + 1.0)
+        n = self.block * rows
+        log = gammaln(n + _ROWS) - gammaln(n + 1.0)
         if self.missing is not None:
-            log += gammaln(rows + 1.0) - gammaln(rows + _MISSING + _PRESENT)
+            log += gammaln(n + 1.0) - gammaln(n + _MISSING + _PRESENT)
         return np.where(inside, log, -np.inf)
 
 
@@ -123,6 +136,29 @@ def sample_counts(
     `power` weighs the noise's likelihood. It is one half where two cells share one measurement, y
     and n - y, since the law is symmetric.
     """
+    widest = max(high - low for low, high in _windows(seen, law, rows))
+    if widest > _WIDEST:
+        block = int(np.ceil(widest / _WIDEST)) | 1  # odd, so that a block has a middle
+        coarse = Law(law.family, law.scale / block)
+        within = rows.in_blocks(block)
+        blocks = _sample_blocks(seen / block, prior, coarse, within, size, rng, power)
+        counts = _unblocked(blocks, prior, block, rng)
+        if rows.least == rows.most and rows.missing is None:
+            counts[:, counts.sum(axis=0).argmax()] += rows.least - counts.sum(axis=1)
+        return counts
+    return _sample_blocks(seen, prior, law, rows, size, rng, power)
+
+
+def _sample_blocks(
+    seen: np.ndarray,
+    prior: np.ndarray,
+    law: Law,
+    rows: Rows,
+    size: int,
+    rng: np.random.Generator,
+    power: float,
+) -> np.ndarray:
+    """The same, with everything in blocks of `rows.block` counts."""
     cells, tilt = _tilted_cells(seen, prior, law, rows, power)
     tails = [cells[-1]]  # tails[j]: the sum of cell j and those after it
     for cell in reversed(cells[:-1]):
@@ -157,17 +193,12 @@ def _tilted_cells(
     the middle of their range, where a Fourier convolution is accurate.
     """
     most = np.inf if rows.most is None else rows.most
-    centre = np.clip(seen, 0, most)
-    # A known total may pull all cells together by what they miss it by.
-    known = rows.least == rows.most and rows.missing is None
-    reach = 2 * law.reach + (abs(rows.least - centre.sum()) if known else 0.0)
-    low = np.maximum(np.floor(centre - reach), 0)
-    high = np.minimum(np.ceil(centre + reach), most)
+    low, high = _windows(seen, law, rows).T
     while True:
         cells = []
         for a, y, first, last in zip(prior, seen, low, high, strict=True):
             s = np.arange(first, last + 1)
-            log = gammaln(s + a) - gammaln(s + 1) + power * law.log(y - s)
+            log = _log_prior(s, a, rows.block) + power * law.log(y - s)
             cells.append(Weights(int(first), log))
         tilt = _tilt(cells, float(prior.sum()), rows)
         cells = [cell.tilted(tilt) for cell in cells]
@@ -179,6 +210,42 @@ def _tilted_cells(
             return [cell.trimmed() for cell in cells], tilt
         low = np.where(grow[:, 0], np.maximum(low - width, 0), low)
         high = np.where(grow[:, 1], np.minimum(high + width, most), high)
+
+
+def _windows(seen: np.ndarray, law: Law, rows: Rows) -> np.ndarray:
+    """Where each count may lie, to begin with: rows of (low, high)."""
+    most = np.inf if rows.most is None else rows.most
+    centre = np.clip(seen, 0, most)
+    # A known total may pull all cells together by what they miss it by.
+    known = rows.least == rows.most and rows.missing is None
+    reach = 2 * law.reach + (abs(rows.least - centre.sum()) if known else 0.0)
+    low = np.maximum(np.floor(centre - reach), 0)
+    return np.stack([low, np.minimum(np.ceil(centre + reach), most)], axis=1)
+
+
+def _log_prior(count: np.ndarray, a: float, block: int) -> np.ndarray:
+    """log of Gamma(s + a) / s!, added up over each block: smooth but for the first."""
+    log = gammaln(block * count + a) - gammaln(block * count + 1) + np.log(block)
+    if block > 1 and count[0] == 0:
+        log[0] = logsumexp(_log_prior(_first_block(block), a, 1))
+    return log
+
+
+def _first_block(block: int) -> np.ndarray:
+    return np.arange(block // 2 + 1, dtype=float)
+
+
+def _unblocked(
+    blocks: np.ndarray, prior: np.ndarray, block: int, rng: np.random.Generator
+) -> np.ndarray:
+    """A count within each block."""
+    counts = block * blocks + rng.integers(-(block // 2), block // 2 + 1, size=blocks.shape)
+    for j, a in enumerate(prior):
+        log = _log_prior(_first_block(block), a, 1)
+        chance = np.exp(log - logsumexp(log))
+        first = blocks[:, j] == 0
+        counts[first, j] = rng.choice(len(chance), size=int(first.sum()), p=chance / chance.sum())
+    return counts
 
 
 def _tilt(cells: Sequence[Weights], concentration: float, rows: Rows) -> float:
@@ -221,11 +288,9 @@ def _mean(cells: Sequence[Weights], tilt: float) -> float:
 def _missing(law: Law, rows: Rows) -> Weights:
     most = np.inf if rows.most is None else rows.most
     centre = np.clip(rows.missing, 0, most)
-    m = np.arange(
-        max(np.floor(centre - 2 * law.reach), 0), min(np.ceil(centre + 2 * law.reach), most) + 1
-    )
-    log = gammaln(m + _MISSING) - gammaln(m + 1) + law.log(rows.missing - m)
-    return Weights(int(m[0]), log)
+    low = max(np.floor(centre - 2 * law.reach), 0)
+    m = np.arange(low, min(np.ceil(centre + 2 * law.reach), most) + 1)
+    return Weights(int(low), _log_prior(m, _MISSING, rows.block) + law.log(rows.missing - m))
 
 
 def _convolved(a: Weights, b: Weights) -> Weights:
