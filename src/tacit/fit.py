@@ -25,6 +25,7 @@ def fit(
     chains: int | None = None,
     seed: int | None = None,
     noise: NoiseHandling = "aware",
+    progress: bool | None = None,
 ) -> Posterior:
     """Spend some budget and return a posterior whose error bars include the privacy noise.
 
@@ -43,6 +44,8 @@ def fit(
         Posterior draws for each chain, chains, and a seed for them. Privacy noise has no seed.
     noise
         "aware" (the default), or "plugin" for the papers' overconfident projection.
+    progress
+        Whether long work shows how many of its steps are done. Statistics have a single one.
     """
     if not isinstance(model, StatisticsModel):
         raise ModelError(f"Expected a model such as tacit.BetaBernoulli(...), got {model!r}.")

@@ -1,0 +1,150 @@
+"""The command line as a person uses it: the real program, its output and its exit code."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import tacit
+from tacit.datasets import write_demo
+
+
+def run(*words: str | Path, ok: bool = True, cwd: Path | None = None) -> str:
+    program = Path(sys.executable).parent / "tacit"
+    done = subprocess.run(
+        [program, *map(str, words)], capture_output=True, text=True, cwd=cwd, check=False
+    )
+    assert (done.returncode == 0) is ok, done.stderr + done.stdout
+    assert "Traceback" not in done.stderr
+    return done.stdout if ok else done.stderr
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    write_demo(tmp_path)
+    return tmp_path
+
+
+def test_version_and_help():
+    assert run("--version").strip() == f"tacit {tacit.__version__}"
+    for words in (["--help"], ["ledger", "--help"], ["fit", "--help"]):
+        assert "Usage" in run(*words)
+
+
+def test_the_demo_tells_the_whole_story(tmp_path):
+    out = run("demo", cwd=tmp_path)
+    for words in ("truth", "p[medication]", "differential privacy", "Budget left", "rows"):
+        assert words in out
+    results = tmp_path / "tacit-demo" / "results" / "harm"
+    assert sorted(p.name for p in results.iterdir()) == [
+        "certificate.json",
+        "posterior.nc",
+        "release.json",
+        "summary.csv",
+    ]
+    # An interval of level 90% around a known truth; twenty times its width is never wrong.
+    row = pd.read_csv(results / "summary.csv", index_col=0).loc["p"]
+    assert abs(row["mean"] - 0.18) < 20 * row["sd"]
+    assert "Budget left" in run("demo", cwd=tmp_path)  # again, in the same place
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").touch()
+    assert "not empty" in run("demo", "--folder", tmp_path / "mine", ok=False)
+
+
+def test_run_replays_and_the_ledger_shows_it(folder):
+    first = run("run", folder / "study.toml")
+    again = run("run", folder / "study.toml")
+    assert "epsilon 0.1" in first
+    assert "epsilon 0.1" in again
+    shown = run("ledger", "show", folder / "incidents.ledger")
+    assert shown.count("charge") == 2
+    assert "Left:   epsilon 0.1" in shown
+    certificate = folder / "results" / "kind" / "certificate.json"
+    verified = run("ledger", "verify", folder / "incidents.ledger", "--against", certificate)
+    assert "is in it" in verified
+
+
+def test_custodian_and_analyst_share_only_a_file(folder, tmp_path):
+    release = tmp_path / "q1.release"
+    study = folder / "study.toml"
+    assert "--analysis" in run("release", study, "-o", release, ok=False)
+    assert "Nothing was spent" in run(
+        "release", study, "-o", tmp_path / "no" / "x", "--analysis", "harm", ok=False
+    )
+    assert "(0.4, 0)" in run("release", study, "-o", release, "--analysis", "harm")
+    for private in ("incidents.csv", "incidents.ledger"):
+        (folder / private).unlink()
+    out = run("fit", release, "-o", tmp_path / "out", "--seed", 1)
+    assert "p" in out
+    assert (tmp_path / "out" / "posterior.nc").exists()
+    sceptical = run("fit", release, "--prior", "[1, 10000]", "--noise", "aware", "--draws", 100)
+    assert sceptical != out
+    assert "JSON" in run("fit", release, "--prior", "[1,", ok=False)
+    assert "prior" in run("fit", release, "--prior", "[0, 1]", ok=False)
+    assert "Cannot read" in run("fit", tmp_path / "none.release", ok=False)
+
+
+def test_refusals_are_one_sentence(folder):
+    """Over budget, a changed schema, an unreadable path, a corrupt ledger: exit 1, no traceback."""
+    study = folder / "study.toml"
+    text = study.read_text()
+    run("run", study)
+
+    study.write_text(text.replace('name = "harm"\nmodel', 'name = "again"\nmodel'))
+    said = run("run", study, ok=False)
+    assert said.startswith(
+        "error: Over budget: requested epsilon 0.4, delta 0, remaining epsilon 0.1"
+    )
+    assert "No data were read" in said
+    assert len(said.splitlines()) == 1
+
+    study.write_text(text.replace('["no", "yes"]', '["no", "yes", "maybe"]'))
+    assert "schema" in run("run", study, ok=False)
+
+    study.write_text(text.replace("incidents.csv", "elsewhere.csv"))
+    assert "No such file" in run("run", study, ok=False)
+
+    study.write_text(text.replace('column = "kind"', 'column = "type"'))
+    assert "No column 'type'" in run("run", study, ok=False)
+
+    study.write_text(text.replace('name = "kind", type', 'name = "species", type'))
+    (folder / "incidents.ledger").rename(folder / "kept")
+    assert "no column 'species'" in run("run", study, ok=False)
+
+    study.write_text(text)
+    (folder / "incidents.ledger").write_bytes(b"garbage")
+    assert "not a ledger" in run("run", study, ok=False)
+    assert "not a ledger" in run("ledger", "show", folder / "incidents.ledger", ok=False)
+    assert "not a ledger" in run("ledger", "show", folder / "nowhere.ledger", ok=False)
+
+
+def test_a_table_of_nonsense_is_a_wide_posterior(folder):
+    (folder / "incidents.csv").write_bytes(b"patient,harm,kind,month\n\xff,,7,soon\n,,,\n")
+    out = run("run", folder / "study.toml")
+    assert "Budget left" in out
+    row = pd.read_csv(folder / "results" / "harm" / "summary.csv", index_col=0).loc["p"]
+    assert row["sd"] > 0.2
+
+
+def test_verify_and_raise(folder, tmp_path):
+    ledger = folder / "incidents.ledger"
+    run("run", folder / "study.toml")
+    assert "The chain of 5 entries holds" in run("ledger", "verify", ledger)
+    certificate = folder / "results" / "kind" / "certificate.json"
+    facts = json.loads(certificate.read_text())
+    facts["ledger"]["head"] = "0" * 64
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps(facts))
+    assert "cut, rolled back" in run("ledger", "verify", ledger, "--against", other, ok=False)
+    facts["ledger"] = None
+    other.write_text(json.dumps(facts))
+    assert "public data" in run("ledger", "verify", ledger, "--against", other, ok=False)
+    assert "Cannot read" in run("ledger", "verify", ledger, "--against", tmp_path / "x", ok=False)
+    other.write_text("{}")
+    assert "certificate" in run("ledger", "verify", ledger, "--against", other, ok=False)
+    said = run("ledger", "raise", ledger, "--epsilon", "2", "--delta", "1e-6", "--reason", "board")
+    assert "epsilon 2" in said
+    assert "raised" in run("ledger", "show", ledger)

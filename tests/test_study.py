@@ -1,0 +1,78 @@
+from decimal import Decimal
+
+import pytest
+
+import tacit
+from tacit.datasets import STUDY
+from tacit.study import Study, fit_release
+
+
+def load(tmp_path, text: str) -> Study:
+    path = tmp_path / "study.toml"
+    path.write_text(text)
+    return Study.load(path)
+
+
+def test_the_demos_study_is_read_whole(tmp_path):
+    study = load(tmp_path, STUDY)
+    assert study.source == tmp_path / "incidents.csv"
+    assert study.schema.unit == "patient"
+    assert study.schema["month"] == tacit.Time("month", "2025-01", "2025-12")
+    assert study.budget == tacit.Budget(1.0, 1e-6)
+    harm, kind = study.analyses
+    assert harm.how == tacit.Laplace(Decimal("0.4"))
+    assert kind.how == tacit.Budget(0.5, 1e-6)
+    assert kind.model == tacit.DirichletCategorical("kind")
+    assert study.analysis("harm") is harm
+
+
+def test_numbers_are_the_decimals_that_were_written(tmp_path):
+    study = load(tmp_path, STUDY.replace("epsilon = 0.4", "epsilon = 0.1"))
+    assert study.analyses[0].how.epsilon == Decimal("0.1")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("[data]", "[date]", "Expected 'data' in the study"),
+        ('ledger = "incidents.ledger"', "", "Expected 'ledger' in [data]"),
+        ("[budget]\nepsilon = 1.0", "[budget]", "Expected 'epsilon' in [budget]"),
+        ("epsilon = 1.0", "epsilon = -1.0", "Expected epsilon=-1.0 > 0"),
+        ("epsilon = 1.0", "epsilon = nan", "finite"),
+        ("delta = 1e-6\n", "delta = 1e-6\ngamma = 2\n", "Unknown 'gamma' in [budget]"),
+        ('neighbours = "replace_one"', "", "neighbours"),
+        ('type = "time"', 'type = "tme"', "type"),
+        (', start = "2025-01"', "", "public bounds for column 'month'"),
+        ('{ name = "harm", type', '{ nme = "harm", type', "name for each column"),
+        ('levels = ["no", "yes"] }', 'levels = ["no", "yes"], colour = 1 }', "colour"),
+        ('model = "BetaBernoulli"', 'model = "Oracle"', "Unknown model 'Oracle'"),
+        ('success = "yes"\n', "", "success"),
+        ('success = "yes"\n', 'success = "yes"\nshade = 1\n', "shade"),
+        ("how = { mechanism", "hoe = { mechanism", "how to spend"),
+        ('"Laplace", epsilon = 0.4', '"Cauchy", epsilon = 0.4', "Unknown mechanism 'Cauchy'"),
+        ('"Laplace", epsilon = 0.4', '"Laplace", eps = 0.4', "does not take eps"),
+        ('"Laplace", epsilon = 0.4', '"Laplace", epsilon = 0', "> 0"),
+        ('name = "kind"\nmodel', 'name = "harm"\nmodel', "own name"),
+        ('name = "kind"\nmodel', 'name = "../kind"\nmodel', "simple name"),
+        ("[output]", "[output", "TOML"),
+    ],
+)
+def test_mistakes_are_named(tmp_path, old, new, says):
+    assert old in STUDY
+    with pytest.raises(tacit.TacitError) as caught:
+        load(tmp_path, STUDY.replace(old, new, 1))
+    assert says in str(caught.value)
+
+
+def test_a_study_needs_analyses_and_a_file(tmp_path):
+    with pytest.raises(tacit.StudyError, match="Cannot read"):
+        Study.load(tmp_path / "none.toml")
+    with pytest.raises(tacit.StudyError, match="No analysis 'x'"):
+        load(tmp_path, STUDY).analysis("x")
+    with pytest.raises(tacit.StudyError, match="at least one"):
+        load(tmp_path, "analysis = []\n" + STUDY.split("[[analysis]]")[0])
+
+
+def test_a_release_without_a_model_cannot_be_fitted_blindly(wall):
+    with pytest.raises(tacit.StudyError, match="which model"):
+        fit_release(wall.release(tacit.Counts("smoker"), tacit.Laplace(0.1)))
