@@ -4,51 +4,32 @@ Releases are simulated: the wall's own noise is put on simulated counts, without
 test's false-alarm rate is 1e-6: coverage may miss its range by 4.9 standard errors.
 """
 
-import dataclasses
-
 import numpy as np
 import pytest
 from scipy.stats import chi2
 
 import tacit
-from tacit.wall._noise import draw, to_steps
+from tacit.testing import simulated_release
 
 SETTINGS = [(20, 0.1), (100, 0.1), (100, 1.0), (1000, 0.5)]
 RELATIONS = ["replace_one", "add_remove"]
 
 
-def binary(neighbours: str, mechanism, n: int) -> tacit.Release:
-    """A release of the right shape, whose numbers are then replaced."""
-    schema = tacit.Schema(
-        tacit.Categorical("x", ["no", "yes"], default="no"), neighbours=neighbours
-    )
-    public = tacit.Public({"x": ["no"] * n}, schema)
-    return public.release(tacit.BetaBernoulli("x", success="yes").query(), mechanism)
-
-
-def coverage(template: tacit.Release, model, truths, counts, noise="aware") -> float:
-    """The share of truths inside their 90% interval; counts are (repeat, cell)."""
-    (law,) = template.noise
+def beta_bernoulli(n, mechanism, neighbours, repeats, noise="aware", prior=(1.0, 1.0)) -> float:
+    """The share of truths, drawn from the prior, inside their 90% interval."""
+    rng = np.random.default_rng(n)
+    column = tacit.Categorical("x", ["no", "yes"], default="no")
+    schema = tacit.Schema(column, neighbours=neighbours)
+    model = tacit.BetaBernoulli("x", success="yes", prior=prior)
     hits = 0
-    noise_steps = draw(law, counts.size).reshape(counts.shape)
-    for seed, (truth, steps) in enumerate(
-        zip(truths, to_steps(counts, law) + noise_steps, strict=True)
-    ):
-        release = dataclasses.replace(template, steps=steps)
+    for seed, truth in enumerate(rng.beta(*prior, size=repeats)):
+        yes = rng.binomial(n, truth)
+        counts = [yes] if neighbours == "replace_one" else [n - yes, yes]
+        release = simulated_release(schema, model.query(), mechanism, counts, n)
         posterior = model.posterior(release, draws=500, chains=2, seed=seed, noise=noise)
         low, high = posterior.interval(0.9)
         hits += low <= truth <= high
-    return hits / len(truths)
-
-
-def beta_bernoulli(n, mechanism, neighbours, repeats, noise="aware", prior=(1.0, 1.0)) -> float:
-    rng = np.random.default_rng(n)
-    truths = rng.beta(*prior, size=repeats)
-    yes = rng.binomial(n, truths)[:, None]
-    template = binary(neighbours, mechanism, n)
-    counts = yes if template.blocks[0].omitted else np.hstack([n - yes, yes])
-    model = tacit.BetaBernoulli("x", success="yes", prior=prior)
-    return coverage(template, model, truths, counts, noise)
+    return hits / repeats
 
 
 def alarm(repeats: int, level: float = 0.9) -> float:
@@ -83,15 +64,12 @@ def dirichlet_ranks(n, epsilon, prior, repeats) -> np.ndarray:
     levels = ["a", "b", "c"]
     schema = tacit.Schema(tacit.Categorical("x", levels, default="a"), neighbours="replace_one")
     model = tacit.DirichletCategorical("x", prior=prior)
-    public = tacit.Public({"x": ["a"] * n}, schema)
-    template = public.release(model.query(), tacit.Laplace(epsilon))
-    (law,) = template.noise
     ranks = []
     for _ in range(repeats):
         truth = rng.dirichlet(prior)
         counts = rng.multinomial(n, truth)
-        steps = to_steps(counts, law) + draw(law, 3)
-        posterior = model.posterior(dataclasses.replace(template, steps=steps), draws=99, chains=1)
+        release = simulated_release(schema, model.query(), tacit.Laplace(epsilon), counts, n)
+        posterior = model.posterior(release, draws=99, chains=1)
         ranks.append((posterior.sample(99) < truth).sum(axis=0))
     return np.array(ranks)
 

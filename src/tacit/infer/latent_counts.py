@@ -19,8 +19,8 @@ from dataclasses import dataclass
 
 import numba
 import numpy as np
+from scipy.fft import irfft, next_fast_len, rfft
 from scipy.optimize import brentq
-from scipy.signal import fftconvolve
 from scipy.special import digamma, gammaln, logsumexp
 
 _DEPTH = 40.0  # weights e^-40 below the largest are left out
@@ -295,7 +295,9 @@ def _missing(law: Law, rows: Rows) -> Weights:
 
 def _convolved(a: Weights, b: Weights) -> Weights:
     """The weights of a sum."""
-    weight = fftconvolve(a.relative, b.relative)
+    size = len(a.log) + len(b.log) - 1
+    padded = next_fast_len(size, real=True)
+    weight = irfft(rfft(a.relative, padded) * rfft(b.relative, padded), padded)[:size]
     with np.errstate(divide="ignore"):
         log = np.log(np.where(weight < _FLOOR * weight.max(), 0.0, weight))
     return Weights(a.low + b.low, log).trimmed()

@@ -7,13 +7,16 @@ noise is drawn without the data in sight and added in integers.
 from __future__ import annotations
 
 import numpy as np
-import opendp.prelude as dp
+from opendp.domains import atom_domain, vector_domain
+from opendp.measurements import make_gaussian, make_laplace
+from opendp.metrics import l1_distance, l2_distance
+from opendp.mod import enable_features
 
 from tacit.spec.release import Noise
 
-dp.enable_features("contrib")
+enable_features("contrib")
 
-_VECTOR = dp.vector_domain(dp.atom_domain(T="i64"))
+_VECTOR = vector_domain(atom_domain(T="i64"))
 # Keeps statistic plus noise inside int64 (accounting keeps the noise below 2^61).
 _LIMIT = 2**62
 
@@ -23,9 +26,9 @@ def draw(noise: Noise, size: int) -> np.ndarray:
     scale = noise.scale / noise.grid  # exact: the grid is a power of two
     match noise.family:
         case "discrete_laplace":
-            sampler = dp.m.make_laplace(_VECTOR, dp.l1_distance(T="i64"), scale)
+            sampler = make_laplace(_VECTOR, l1_distance(T="i64"), scale)
         case "discrete_gaussian":
-            sampler = dp.m.make_gaussian(_VECTOR, dp.l2_distance(T="f64"), scale)
+            sampler = make_gaussian(_VECTOR, l2_distance(T="f64"), scale)
         case _:
             raise ValueError(f"no sampler for {noise.family}")
     return np.array(sampler([0] * size), dtype=np.int64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from decimal import Decimal
 from itertools import count
 from typing import Any
@@ -19,7 +20,7 @@ from tacit.spec.protocols import Quote
 from tacit.spec.queries import Query
 from tacit.spec.release import Noise, Release
 from tacit.spec.schema import Schema
-from tacit.wall._evaluate import Resolved, evaluate, resolve
+from tacit.wall._evaluate import Resolved, Statistic, evaluate, resolve
 from tacit.wall._noise import draw
 from tacit.wall._source import open_source
 from tacit.wall._wall import describe, publish
@@ -56,33 +57,44 @@ class Public:
 
     def release(self, query: Query, mechanism: Mechanism, *, name: str | None = None) -> Release:
         """Answer a query with the wall's noise law, or none."""
-        resolved = resolve(query, self._schema)
-        calibration = _calibrate(mechanism, resolved)
-        statistic = evaluate(resolved, self._schema, self._source)
-        certificate = Certificate(
-            unit=self._schema.protects,
-            neighbours=self._schema.neighbours,
-            epsilon=Decimal("Infinity"),
-            delta=Decimal(0),
-            accountant="none",
-            events=(describe(resolved, calibration),),
-            assumptions=("the data are public or simulated",),
-            data="public data",
-        )
-        size = statistic.values.size
-        noise_steps = self._noise(calibration.noise, size)
-        return publish(resolved, calibration, statistic, noise_steps, self._schema, certificate)
-
-    def _noise(self, noise: Noise, size: int) -> np.ndarray:
-        if noise.family == "none":
-            return np.zeros(size, dtype=np.int64)
-        if self._seed is None:
-            return draw(noise, size)
-        return _seeded(noise, size, f"{self._seed}/{next(self._turn)}")
+        seed = None if self._seed is None else f"{self._seed}/{next(self._turn)}"
+        read = lambda resolved: evaluate(resolved, self._schema, self._source)  # noqa: E731
+        return answer(self._schema, query, mechanism, read, seed)
 
     def __repr__(self) -> str:
         columns = ", ".join(column.name for column in self._schema.columns)
         return f"Public(columns: {columns})"
+
+
+def answer(
+    schema: Schema,
+    query: Query,
+    mechanism: Mechanism,
+    read: Callable[[Resolved], Statistic],
+    seed: str | None = None,
+) -> Release:
+    """A release that nobody paid for, stamped as such."""
+    resolved = resolve(query, schema)
+    calibration = _calibrate(mechanism, resolved)
+    statistic = read(resolved)
+    certificate = Certificate(
+        unit=schema.protects,
+        neighbours=schema.neighbours,
+        epsilon=Decimal("Infinity"),
+        delta=Decimal(0),
+        accountant="none",
+        events=(describe(resolved, calibration),),
+        assumptions=("the data are public or simulated",),
+        data="public data",
+    )
+    noise_steps = _noise(calibration.noise, statistic.values.size, seed)
+    return publish(resolved, calibration, statistic, noise_steps, schema, certificate)
+
+
+def _noise(noise: Noise, size: int, seed: str | None) -> np.ndarray:
+    if noise.family == "none":
+        return np.zeros(size, dtype=np.int64)
+    return draw(noise, size) if seed is None else _seeded(noise, size, seed)
 
 
 def _calibrate(mechanism: Mechanism, resolved: Resolved) -> Calibration:

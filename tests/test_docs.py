@@ -1,0 +1,51 @@
+"""Documents that show code show code that runs."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tacit.datasets import STUDY, hospital_incidents
+from tacit.study import Study
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_python_on_a_page_runs(page, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for code in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL):
+        exec(compile(code, page.name, "exec"), {})
+    if page.name == "README.md":
+        out = capsys.readouterr().out
+        shown = re.search(r"```text\n(.*?)```", page.read_text(), re.DOTALL)[1]
+        assert _shape(out) == _shape(shown)
+
+
+def _shape(text: str) -> list[str]:
+    """The output without its numbers, which are noise."""
+    text = re.sub(r"head \w+", "head", text)
+    return [
+        " ".join(re.sub(r"-?\d+(\.\d+)?(e-?\d+)?", "#", line).split()) for line in text.splitlines()
+    ]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+        if "://" not in target:
+            assert (page.parent / target).exists(), target
+
+
+def test_the_example_is_the_demos_study():
+    assert (ROOT / "examples" / "study.toml").read_text() == STUDY
+    assert Study.load(ROOT / "examples" / "study.toml").analyses
+
+
+def test_the_simulator_knows_its_truth():
+    incidents = hospital_incidents(patients=20_000, seed=3)
+    harm = incidents.table["harm"]
+    share = (harm == "yes").sum() / (harm != "").sum()
+    assert abs(share - incidents.truth["harm"]["yes"]) < 0.02  # over six standard errors
+    assert abs(sum(incidents.truth["kind"].values()) - 1) < 1e-9
