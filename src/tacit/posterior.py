@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -76,8 +78,7 @@ class Posterior:
 
     def to_arviz(self) -> az.InferenceData:
         """The draws and the release as InferenceData, with the privacy facts in `attrs`."""
-        import arviz as az
-
+        az = _arviz()
         observed, dims, coords = {}, dict(self.dims), dict(self.coords)
         for release in self.releases:
             for block in release.blocks:
@@ -118,8 +119,7 @@ class Posterior:
     @classmethod
     def load(cls, path: str | Path) -> Posterior:
         """Read what `save` wrote."""
-        import arviz as az
-
+        az = _arviz()
         try:
             data = az.from_netcdf(str(path), engine="h5netcdf")
             facts = data.attrs
@@ -155,6 +155,14 @@ class Posterior:
         for dim in self.dims[variable]:
             names = [f"{name}[{label}]" for name in names for label in self.coords[dim]]
         return names
+
+
+def _arviz() -> ModuleType:
+    """ArviZ, imported where it is needed, and without its daily word about version 1."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        import arviz
+    return arviz
 
 
 def _plain(value: np.ndarray) -> Any:

@@ -27,10 +27,10 @@ _DEPTH = 40.0  # weights e^-40 below the largest are left out
 _WIDEST = 2**15  # a window with more counts than this is cut into blocks
 _FLOOR = 1e-14  # what a Fourier convolution cannot tell from nothing
 
-# Weak priors on what no one asked about, chosen so that intervals for the probabilities cover as
-# they say at fixed truths (docs/calibration.md): an unknown number of rows is Poisson with a
-# Gamma(0.4) rate of no scale; a value is missing with a probability that is Beta(1/4, 1/2).
-_ROWS = 0.4
+# Weak priors on what no one asked about (docs/adr/0002, docs/calibration.md): an unknown number of
+# rows is Poisson with Jeffreys' prior on its rate; a value is missing with a probability that is
+# Beta(1/4, 1/2).
+_ROWS = 0.5
 _MISSING, _PRESENT = 0.25, 0.5
 
 

@@ -59,10 +59,9 @@ class Counts:
         object.__setattr__(self, "by", by)
         if not columns:
             raise QueryError("Expected at least one column to count.")
-        if len(set(columns)) < len(columns) or len(set(by)) < len(by):
-            raise QueryError("Expected each column to be counted once.")
-        if any(name_of(column) in by for column in columns):
-            raise QueryError("Expected the columns counted to differ from those in by=.")
+        names = [*map(name_of, columns), *by]
+        if len(set(names)) < len(names):
+            raise QueryError("Expected each column once, either counted or in by=.")
 
     def to_dict(self) -> dict[str, Any]:
         return {
