@@ -48,14 +48,14 @@ def delimiter_of(path: Path) -> str:
 
 
 def csv_header(path: Path) -> list[str]:
-    """The column names, which are all that is looked at before a charge."""
+    """The column names, which are all that is looked at before a charge; none in an empty file."""
     try:
         with _opened(path) as file:
             line = file.readline(_LONGEST_LINE).removeprefix(b"\xef\xbb\xbf")
     except (EOFError, OSError) as error:
         raise SourceError(f"Cannot read {path}: {_reason(error, 'not a gzip file')}.") from None
     names = next(csv.reader(_lines([line]), delimiter=delimiter_of(path)), [])
-    if not names:
+    if line and not names:
         raise SourceError(f"{path} has no header line; expected column names in its first line.")
     return names
 

@@ -92,6 +92,8 @@ def _path(path: Path, wanted: list[str], unit: str | None) -> Reader:
             _check_arrow(name, fields.field(name).type, unit)
         return lambda: _scanned(_files.parquet_batches(path, wanted, inside))
     names = _files.csv_header(path)
+    if not names:  # a file without a byte is a table without a row
+        return lambda: _scanned(pa.table({name: pa.array([], pa.string()) for name in inside}))
     where = _positions(str(path), names, wanted)
 
     @contextmanager
