@@ -1,5 +1,6 @@
 from decimal import Decimal
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -71,3 +72,7 @@ def test_shares_never_exceed_the_whole(epsilon, parts):
 @given(st.floats(1e-9, 1e6))
 def test_costs_are_rounded_up(value):
     assert Decimal(value) <= round_up(value) <= Decimal(value) * Decimal("1.00001")
+
+
+def test_numpy_numbers_are_numbers():
+    assert Laplace(np.float64(0.1)).epsilon == Decimal("0.1")

@@ -156,6 +156,25 @@ def test_tampering_is_refused(path, statement):
         make_wall(path).release(QUERY, tacit.Laplace(0.4), name="a")
 
 
+def test_a_damaged_page_does_not_hide_charges(path):
+    """Every single flipped bit of the file is refused, or changes nothing that was spent."""
+    wall = make_wall(path, tacit.Budget(4))
+    for _ in range(4):
+        wall.release(QUERY, tacit.Laplace(1))
+    whole = path.read_bytes()
+    headers = [page + i for page in range(0, len(whole), 4096) for i in (*range(8), 100, 103, 104)]
+    for where in [*headers, *range(0, len(whole), 97)]:
+        for bit in (1, 4, 128):
+            damaged = bytearray(whole)
+            damaged[where] ^= bit
+            path.write_bytes(damaged)
+            try:
+                left = make_wall(path, tacit.Budget(4)).remaining.epsilon
+            except tacit.LedgerError:
+                continue
+            assert left == 0, where
+
+
 def test_an_open_wall_notices_a_rolled_back_ledger(path, tmp_path):
     wall = make_wall(path)
     before = path.read_bytes()

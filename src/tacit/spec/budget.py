@@ -20,7 +20,7 @@ def decimal(value: Number, what: str) -> Decimal:
     if isinstance(value, bool) or not isinstance(value, (int, float, str, Decimal)):
         raise BudgetError(f"Expected a number for {what}, got {value!r}.")
     try:
-        number = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
+        number = Decimal(repr(float(value))) if isinstance(value, float) else Decimal(value)
     except InvalidOperation:
         raise BudgetError(f"Expected a number for {what}, got {value!r}.") from None
     if not number.is_finite():

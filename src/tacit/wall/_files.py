@@ -13,13 +13,21 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from tacit.spec.errors import SourceError
-from tacit.wall._cells import decoded, is_ordinary, safe_arrow, safe_type
+from tacit.wall._cells import (
+    CARRIAGE_RETURN,
+    TEXT,
+    decoded,
+    is_ordinary,
+    safe_arrow,
+    safe_type,
+)
 
 CSV = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 PARQUET = (".parquet", ".pq")
 _BATCH = 2**16
 _LONGEST_LINE = 2**20
-_CARRIAGE_RETURN = "\U0010f80d"  # stands for one inside a cell, which readers take for a new row
+
+csv.field_size_limit(2**31 - 1)  # for the whole process: raised once, so that no thread lowers it
 
 
 def parquet_schema(path: Path) -> pa.Schema:
@@ -52,9 +60,11 @@ def csv_header(path: Path) -> list[str]:
     try:
         with _opened(path) as file:
             line = file.readline(_LONGEST_LINE).removeprefix(b"\xef\xbb\xbf")
+        if b"\r" in line.removesuffix(b"\n").removesuffix(b"\r"):
+            raise SourceError(f"Cannot read {path}: its lines do not end as those of a CSV do.")
     except (EOFError, OSError) as error:
         raise SourceError(f"Cannot read {path}: {_reason(error, 'not a gzip file')}.") from None
-    names = next(csv.reader(_lines([line]), delimiter=delimiter_of(path)), [])
+    names = next(csv.reader([decoded(line.rstrip(b"\r\n"))], delimiter=delimiter_of(path)), [])
     if line and not names:
         raise SourceError(f"{path} has no header line; expected column names in its first line.")
     return names
@@ -76,35 +86,39 @@ def csv_is_plain(path: Path) -> bool:
 
 def csv_batches(path: Path, where: list[int], names: list[str]) -> pa.RecordBatchReader:
     """The wanted columns of any CSV at all: short rows are padded, long ones cut, none is lost."""
-    schema = pa.schema([(name, pa.string()) for name in names])
+    schema = pa.schema([(name, TEXT) for name in names])
 
     def batches() -> Iterator[pa.RecordBatch]:
         width = len(csv_header(path))
-        limit = csv.field_size_limit(2**31 - 1)
-        try:
-            with _opened(path) as file:
-                rows = csv.reader(_lines(file), delimiter=delimiter_of(path))
-                next(rows, None)
-                while some := list(itertools.islice(rows, _BATCH)):
-                    # A blank line is no row, unless there is only one column to leave blank.
-                    kept = [row + [""] * (width - len(row)) for row in some if row or width == 1]
-                    cells = [[row[i] or None for row in kept] for i in where]
-                    arrays = [pa.array(column, pa.string()) for column in cells]
-                    yield pa.record_batch(arrays, schema=schema)
-        finally:
-            csv.field_size_limit(limit)
+        with _opened(path) as file:
+            rows = _records(file, delimiter_of(path))
+            next(rows, None)
+            while some := list(itertools.islice(rows, _BATCH)):
+                # A blank line is no row, unless there is only one column to leave blank.
+                kept = [row + [""] * (width - len(row)) for row in some if row or width == 1]
+                cells = [[row[i] or None for row in kept] for i in where]
+                yield pa.record_batch([pa.array(column, TEXT) for column in cells], schema=schema)
 
     return pa.RecordBatchReader.from_batches(schema, batches())
 
 
-def _lines(raw: IO[bytes] | list[bytes]) -> Iterator[str]:
-    for line in raw:
-        text = decoded(line.removesuffix(b"\n").removesuffix(b"\r"))
-        yield text.replace("\r", _CARRIAGE_RETURN) + "\n"
+def _records(file: IO[bytes], delimiter: str) -> Iterator[list[str]]:
+    """The records of a CSV. Carriage returns stay what they are, but for one that ends a record."""
+    line = b""
+
+    def lines() -> Iterator[str]:
+        nonlocal line
+        for line in file:
+            yield decoded(line.removesuffix(b"\n")).replace("\r", CARRIAGE_RETURN) + "\n"
+
+    for row in csv.reader(lines(), delimiter=delimiter):
+        if row and (line.endswith(b"\r\n") or line.endswith(b"\r")):
+            row[-1] = row[-1].removesuffix(CARRIAGE_RETURN)
+        yield [] if row == [""] and not line.strip(b"\r\n") else row
 
 
 def _opened(path: Path) -> IO[bytes]:
-    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
+    return gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb")  # type: ignore[return-value]
 
 
 def _reason(error: BaseException, otherwise: str) -> str:

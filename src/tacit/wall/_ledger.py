@@ -31,6 +31,7 @@ _WAIT_SECONDS = 30.0
 _TABLES = """
 CREATE TABLE entries (seq INTEGER PRIMARY KEY, body TEXT NOT NULL, hash TEXT NOT NULL);
 CREATE TABLE releases (name TEXT NOT NULL, body TEXT NOT NULL);
+CREATE TABLE head (seq INTEGER NOT NULL, hash TEXT NOT NULL);
 """
 _EXPECTED = [(line.rstrip(";"),) for line in _TABLES.split("\n") if line]  # and nothing else
 _ALL_AFTER = "SELECT seq, body, hash FROM entries WHERE seq > ? ORDER BY seq"
@@ -127,8 +128,8 @@ class Ledger:
 
     def verify(self, mark: LedgerMark | None = None) -> Chain:
         """Check every link, every stored release and, given a mark, that its entry is here."""
-        self._chain = Chain()
         with self._session() as connection:
+            self._chain = Chain()
             chain = self._advance(connection)
             stored = connection.execute("SELECT name, body FROM releases").fetchall()
             if {name: digest(body) for name, body in stored} != chain.answers:
@@ -221,27 +222,24 @@ class Ledger:
                 raise LedgerError("The ledger is broken: it was cut or rolled back.")
         for seq, body, stored_hash in connection.execute(_ALL_AFTER, (chain.seq,)).fetchall():
             chain.follow(seq, body, stored_hash)
-        _ = chain.limit
+        # The end of the chain stands in a second place, so that a damaged page cannot hide it.
+        if connection.execute("SELECT seq, hash FROM head").fetchall() != [(chain.seq, chain.head)]:
+            raise LedgerError("The ledger is broken: its last entries are gone.")
         return chain
 
     @contextmanager
-    def _session(self) -> Iterator[sqlite3.Connection]:
-        """A connection for one operation; whatever is wrong with the file, refuse."""
+    def _session(self, begin: str = "BEGIN") -> Iterator[sqlite3.Connection]:
+        """One consistent look, undone at its end; whatever is wrong with the file, refuse."""
         with self._lock:
             try:
-                if self._memory is not None:
-                    if os.getpid() != self._process:
-                        raise LedgerError("A ':memory:' ledger cannot be used after a fork.")
-                    yield self._memory
-                    return
-                with _connected(self._path) as connection:
-                    version = connection.execute("PRAGMA user_version").fetchone()[0]
-                    kind = connection.execute("PRAGMA application_id").fetchone()[0]
-                    tables = connection.execute("SELECT sql FROM sqlite_master").fetchall()
-                    if (kind, version, tables) != (_APPLICATION, _VERSION, _EXPECTED):
-                        raise LedgerError(f"{self._path} is not a ledger of this version of Tacit.")
-                    yield connection
-            except sqlite3.Error as error:
+                with self._connection() as connection:
+                    connection.execute(begin)
+                    try:
+                        yield connection
+                    finally:
+                        if connection.in_transaction:
+                            connection.execute("ROLLBACK")
+            except (sqlite3.Error, UnicodeDecodeError) as error:
                 busy = "locked" in str(error) or "busy" in str(error)
                 state = "locked by another process" if busy else "unreadable or not a ledger"
                 raise LedgerError(
@@ -250,17 +248,28 @@ class Ledger:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with self._session() as connection:
-            connection.execute("BEGIN IMMEDIATE")
+        """The same for writing: alone from the first look on, and kept if nothing was raised."""
+        with self._session("BEGIN IMMEDIATE") as connection:
             self._written.clear()
-            try:
-                yield connection
-            except BaseException:
-                connection.execute("ROLLBACK")
-                raise
+            yield connection
             connection.execute("COMMIT")
             for row in self._written:  # only what is on disk is remembered
                 self._chain.follow(*row)
+
+    @contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        if self._memory is not None:
+            if os.getpid() != self._process:
+                raise LedgerError("A ':memory:' ledger cannot be used after a fork.")
+            yield self._memory
+            return
+        with _connected(self._path) as connection:
+            version = connection.execute("PRAGMA user_version").fetchone()[0]
+            kind = connection.execute("PRAGMA application_id").fetchone()[0]
+            tables = connection.execute("SELECT sql FROM sqlite_master").fetchall()
+            if (kind, version, tables) != (_APPLICATION, _VERSION, _EXPECTED):
+                raise LedgerError(f"{self._path} is not a ledger of this version of Tacit.")
+            yield connection
 
 
 def _insert(
@@ -270,6 +279,8 @@ def _insert(
     body = json.dumps({"time": now, **entry})
     row = (chain.seq + 1, body, link(chain.head, chain.seq + 1, body))
     connection.execute("INSERT INTO entries VALUES (?, ?, ?)", row)
+    connection.execute("DELETE FROM head")
+    connection.execute("INSERT INTO head VALUES (?, ?)", (row[0], row[2]))
     return row
 
 

@@ -7,7 +7,6 @@ one read; an Ibis table stays in the engine it is in.
 
 from __future__ import annotations
 
-import difflib
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -62,17 +61,21 @@ def _positions(kind: str, names: Sequence[str], wanted: Sequence[str]) -> list[i
         if names.count(name) > 1:
             raise SourceError(f"{kind} has more than one column {name!r}.")
         if name not in names:
-            # A file without a header must not have its first record quoted back.
-            close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
-            hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else "."
+            # No more than that: a file without a header would have its first record quoted.
+            alike = [other for other in names if _letters(other) == _letters(name)]
+            hint = f"; did you mean {alike[0]!r}?" if alike else "."
             raise SourceError(f"{kind} has no column {name!r}{hint}")
     return [names.index(name) for name in wanted]
+
+
+def _letters(name: object) -> str:
+    return "".join(letter for letter in str(name).casefold() if letter.isalnum())
 
 
 def _check_arrow(name: str, dtype: pa.DataType, unit: str | None) -> None:
     """The same refusals by Arrow's types, of which more can be read."""
     kinds = (pa.types.is_nested, pa.types.is_duration, pa.types.is_time, pa.types.is_interval)
-    if any(refused(dtype) for refused in kinds):
+    if any(refused(_cells.plain_type(dtype)) for refused in kinds):
         raise SourceError(f"Column {name!r} has type {dtype}; expected text, numbers or dates.")
     safe = pa.schema([(name, _cells.safe_type(dtype))])
     check_type(name, ibis.Schema.from_pyarrow(safe)[name], owner=name == unit)
@@ -111,6 +114,7 @@ def _path(path: Path, wanted: list[str], unit: str | None) -> Reader:
                 auto_detect=False,
                 header=True,
                 delim=_files.delimiter_of(path),
+                hive_partitioning=False,
                 null_padding=True,
                 strict_mode=False,
                 ignore_errors=True,
@@ -158,10 +162,9 @@ def _memory(data: Any, wanted: list[str], unit: str | None) -> Reader:
             raise SourceError(f"Expected a list or array for column {name!r}.")
         if getattr(values, "ndim", 1) != 1:
             raise SourceError(f"Expected column {name!r} to have one dimension.")
-        if isinstance(values, (pa.ChunkedArray, pa.Array)):
-            _check_arrow(name, values.type, unit)
-        if name == unit and "datetime" in str(getattr(values, "dtype", "")).lower():
-            raise SourceError(f"Expected unit {name!r} to be text or numbers, not times.")
+        declared = _cells.declared_type(values)
+        if declared is not None:
+            _check_arrow(name, declared, unit)
     if len({len(values) for values in columns}) > 1:
         raise SourceError("Expected all columns to have the same length.")
 
