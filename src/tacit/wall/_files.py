@@ -95,9 +95,13 @@ def csv_batches(path: Path, where: list[int], names: list[str]) -> pa.RecordBatc
             next(rows, None)
             while some := list(itertools.islice(rows, _BATCH)):
                 # A blank line is no row, unless there is only one column to leave blank.
-                kept = [row + [""] * (width - len(row)) for row in some if row or width == 1]
-                cells = [[row[i] or None for row in kept] for i in where]
-                yield pa.record_batch([pa.array(column, TEXT) for column in cells], schema=schema)
+                kept = [
+                    row if len(row) >= width else row + [""] * (width - len(row))
+                    for row in some
+                    if row or width == 1
+                ]
+                arrays = [pa.array([row[i] for row in kept], TEXT) for i in where]
+                yield pa.record_batch(arrays, schema=schema)
 
     return pa.RecordBatchReader.from_batches(schema, batches())
 
@@ -109,12 +113,15 @@ def _records(file: IO[bytes], delimiter: str) -> Iterator[list[str]]:
     def lines() -> Iterator[str]:
         nonlocal line
         for line in file:
-            yield decoded(line.removesuffix(b"\n")).replace("\r", CARRIAGE_RETURN) + "\n"
+            text = str(line, "ascii") if line.isascii() else decoded(line)
+            yield text.replace("\r", CARRIAGE_RETURN) if "\r" in text else text
 
     for row in csv.reader(lines(), delimiter=delimiter):
-        if row and (line.endswith(b"\r\n") or line.endswith(b"\r")):
+        if row and line.endswith((b"\r\n", b"\r")):
             row[-1] = row[-1].removesuffix(CARRIAGE_RETURN)
-        yield [] if row == [""] and not line.strip(b"\r\n") else row
+            yield [] if row == [""] and not line.strip(b"\r\n") else row
+        else:
+            yield row
 
 
 def _opened(path: Path) -> IO[bytes]:
