@@ -1,4 +1,4 @@
-"""Exact discrete noise by OpenDP, from the operating system's entropy.
+"""Exact discrete noise by OpenDP, from a generator that the operating system seeds.
 
 Samplers are made for every call and hold no state, so there is nothing to copy, fork or pickle. The
 noise is drawn without the data in sight and added in integers.
