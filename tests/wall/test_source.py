@@ -314,7 +314,12 @@ class Unprintable(str):
         raise RuntimeError("canary")
 
 
+SIGNALS = np.array([0x7FA00000, 0x3F800000], "<u4").view("<f4")  # a signalling NaN, and 1
+
 HOSTILE = {
+    "signalling": SIGNALS,
+    "signalling in pandas": pd.Series(SIGNALS),
+    "signalling one by one": list(SIGNALS),
     "durations among cells": ["1", np.timedelta64(5, "s"), dt.timedelta(1)],
     "big-endian": np.array([1, 5], dtype=">i4"),
     "no character": np.frombuffer(np.array([0x110000, 49], "<u4").tobytes(), dtype="<U1"),
