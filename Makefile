@@ -12,7 +12,7 @@ $(STAMP): pyproject.toml constraints.txt
 	  { echo "Tacit needs Python 3.11 or later; say make PYTHON=python3.12 ..."; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
-	$(BIN)/python -m pip install --quiet --editable . --group dev --constraint constraints.txt
+	$(BIN)/python -m pip install --quiet --editable ".[jax]" --group dev --constraint constraints.txt
 	@touch $@
 
 demo: $(STAMP)

@@ -22,32 +22,44 @@ from tacit.spec.errors import (
     StudyError,
     TacitError,
 )
-from tacit.spec.mechanisms import Exact, Gaussian, Laplace
+from tacit.spec.maps import JaxMap, NumbaMap, SparseMap, SqlMap
+from tacit.spec.mechanisms import Exact, Exponential, Gaussian, Laplace
+from tacit.spec.plan import Everyone, Plan, Poisson, Steps, WithoutReplacement
 from tacit.spec.queries import Counts, Is
 from tacit.spec.release import Release
 from tacit.spec.schema import Schema
-from tacit.wall import Ledger, Public, Wall
+from tacit.spec.sums import Bound, BoundedSum
+from tacit.wall import Lease, Ledger, Public, Wall
 
 __version__ = version("tacit")
 
 __all__ = [
     "BetaBernoulli",
+    "Bound",
+    "BoundedSum",
     "Budget",
     "BudgetError",
     "Categorical",
     "Certificate",
     "Counts",
     "DirichletCategorical",
+    "Everyone",
     "Exact",
+    "Exponential",
     "FileError",
     "Gaussian",
     "Integer",
     "Is",
+    "JaxMap",
     "Laplace",
+    "Lease",
     "Ledger",
     "LedgerError",
     "ModelError",
+    "NumbaMap",
     "OverBudget",
+    "Plan",
+    "Poisson",
     "Posterior",
     "Public",
     "QueryError",
@@ -56,12 +68,16 @@ __all__ = [
     "Schema",
     "SchemaError",
     "SourceError",
+    "SparseMap",
+    "SqlMap",
     "Statistics",
+    "Steps",
     "StudyError",
     "TacitError",
     "Time",
     "Tokens",
     "Wall",
+    "WithoutReplacement",
     "accounting",
     "fit",
 ]

@@ -1,15 +1,32 @@
-"""For tests and simulations: releases of counts that were never in a table."""
+"""For tests and simulations: releases that no wall made, and a releaser without a wall."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 
+from tacit.spec.budget import Spent
+from tacit.spec.certificate import Certificate
+from tacit.spec.columns import Categorical, Column, Integer, Real
+from tacit.spec.errors import BudgetError, SchemaError
+from tacit.spec.maps import JaxMap, NumbaMap, SqlMap
 from tacit.spec.mechanisms import Mechanism
-from tacit.spec.queries import Query
-from tacit.spec.release import Release
+from tacit.spec.plan import Plan, Poisson, Subsampling, WithoutReplacement
+from tacit.spec.protocols import Quote
+from tacit.spec.queries import Counts, Query, key_level, name_of
+from tacit.spec.release import Axis, Block, Noise, Release
 from tacit.spec.schema import Schema
-from tacit.wall._evaluate import Statistic
+from tacit.spec.sums import Bound, BoundedSum
+from tacit.wall._counts import resolve_counts
+from tacit.wall._noise import Statistic, to_steps
 from tacit.wall._public import answer
+
+_FINE = 2.0**-40
 
 
 def simulated_release(
@@ -19,6 +36,211 @@ def simulated_release(
 
     `counts` are in the order of `Release.value`. The result is stamped "public data".
     """
+    values = np.asarray(counts, np.int64)
     return answer(
-        schema, query, mechanism, lambda _: Statistic(np.asarray(counts, np.int64), units)
+        schema,
+        query,
+        mechanism,
+        lambda resolved, noise: Statistic(to_steps(values, noise[0]), units),
     )
+
+
+class Rehearsal:
+    """A releaser in plain Python: no engine, no compiled code, no noise, no privacy.
+
+    It takes a mapping of clean columns and answers row by row. A method that runs on it needs
+    nothing but the `Releaser` protocol, and a wall that disagrees with it is wrong. Everything that
+    comes out is stamped "public data".
+    """
+
+    def __init__(
+        self, data: Mapping[str, Sequence[Any]], schema: Schema, *, seed: int | None = None
+    ) -> None:
+        self._schema = schema
+        self._rng = np.random.default_rng(seed)
+        names = [column.name for column in schema.columns]
+        rows = [dict(zip(names, cells)) for cells in zip(*(data[name] for name in names))]
+        owners = range(len(rows)) if schema.unit is None else data[schema.unit]
+        units: dict[Any, list[dict[str, Any]]] = {}
+        for owner, row in zip(owners, rows):
+            units.setdefault(owner, []).append(row)
+        self._units = list(units.values())
+        if max(map(len, self._units), default=0) > schema.max_rows_per_unit:
+            raise SchemaError("Expected no more rows of a unit than the schema allows.")
+
+    @property
+    def schema(self) -> Schema:
+        return self._schema
+
+    @property
+    def remaining(self) -> Spent | None:
+        return None
+
+    def quote(self, query: Query, mechanism: Mechanism) -> Quote:
+        return Quote(None, (Noise("none", 0.0, 1.0),))
+
+    def release(self, query: Query, mechanism: Mechanism, *, name: str | None = None) -> Release:
+        """The exact answer."""
+        return self._answer(query, self._units)
+
+    def prepay(self, plan: Plan) -> RehearsedSteps:
+        """Exact steps over sampled units."""
+        return RehearsedSteps(self, plan)
+
+    def _answer(self, query: Query, units: list[list[dict[str, Any]]]) -> Release:
+        match query:
+            case Counts():
+                blocks = resolve_counts(query, self._schema).blocks
+                value, grid = self._count(query, blocks, units), 1.0
+            case BoundedSum():
+                blocks = tuple(_block(name, bound) for name, bound in query.blocks)
+                value, grid = self._sum(query, units), _FINE
+        public = self._schema.neighbours == "replace_one"
+        return Release(
+            steps=np.rint(value / grid).astype(np.int64),
+            blocks=blocks,
+            noise=(Noise("none", 0.0, grid),) * len(blocks),
+            n=len(self._units) if public else None,
+            schema=self._schema,
+            query=query,
+            certificate=self.certificate,
+        )
+
+    @property
+    def certificate(self) -> Certificate:
+        return Certificate(
+            unit=self._schema.protects,
+            neighbours=self._schema.neighbours,
+            epsilon=Decimal("Infinity"),
+            delta=Decimal(0),
+            accountant="none",
+            events=(),
+            assumptions=("a rehearsal: no noise was added and nothing is private",),
+            data="public data",
+        )
+
+    def _count(
+        self, query: Counts, blocks: tuple[Block, ...], units: list[list[dict[str, Any]]]
+    ) -> np.ndarray:
+        tables = [np.zeros(block.shape) for block in blocks]
+        for row in (row for unit in units for row in unit):
+            by = [_level(row[name], self._schema[name]) for name in query.by]
+            for key, block, table in zip(query.columns, blocks, tables):
+                level = key_level(key, _level(row[name_of(key)], self._schema[name_of(key)]))
+                place = [axis.labels.index(at) for axis, at in zip(block.axes, by)]
+                labels = block.axes[-1].labels
+                if level in labels:
+                    table[(*place, labels.index(level))] += 1
+        return np.concatenate([table.ravel() for table in tables])
+
+    def _sum(self, query: BoundedSum, units: list[list[dict[str, Any]]]) -> np.ndarray:
+        total = np.zeros(query.numbers)
+        for unit in units:
+            mapped = [self._mapped(query, row) for row in unit]
+            if isinstance(query.map, SqlMap):  # bounds rows, not units
+                total += sum((_clipped(values, query.bounds) for values in mapped), total * 0)
+            else:
+                total += _clipped(sum(mapped, total * 0), query.bounds)
+        return total
+
+    def _mapped(self, query: BoundedSum, row: dict[str, Any]) -> np.ndarray:
+        numbers = [_number(row[name], self._schema[name]) for name in query.columns]
+        out = np.zeros(query.numbers)
+        if not np.all(np.isfinite(numbers)):
+            return out
+        match query.map:
+            case NumbaMap(function=function):
+                plain = getattr(function, "py_func", function)
+                plain(np.array(numbers), query.state, out)
+            case JaxMap(function=function):
+                found = function(np.array(numbers), query.state)
+                parts = [found[n] for n, _ in query.blocks] if isinstance(found, Mapping) else found
+                out = np.concatenate([np.ravel(part) for part in parts]).astype(float)
+            case SqlMap(function=function):
+                out[:] = function(SimpleNamespace(**dict(zip(query.columns, numbers))))
+            case _:
+                raise BudgetError("A rehearsal runs maps over rows only.")
+        return out if np.all(np.isfinite(out)) else np.zeros(query.numbers)
+
+    def sampled(self, sampling: Subsampling) -> list[list[dict[str, Any]]]:
+        """Units as the plan samples them."""
+        match sampling:
+            case Poisson(rate=rate):
+                chosen = np.flatnonzero(self._rng.random(len(self._units)) < rate)
+            case WithoutReplacement(size=size):
+                chosen = self._rng.choice(len(self._units), size, replace=False)
+            case _:
+                chosen = np.arange(len(self._units))
+        return [self._units[i] for i in chosen]
+
+
+@dataclass
+class RehearsedSteps:
+    """The steps of a plan, answered exactly."""
+
+    releaser: Rehearsal
+    plan: Plan
+    taken: int = 0
+
+    @property
+    def steps_left(self) -> int:
+        return self.plan.count - self.taken
+
+    @property
+    def certificate(self) -> Certificate:
+        return self.releaser.certificate
+
+    def release(self, query: Query) -> Release:
+        samplings = self._samplings()
+        for _ in range(self.taken):
+            next(samplings)
+        try:
+            sampling = next(samplings)
+        except StopIteration:
+            raise BudgetError(f"All {self.plan.count} steps of this lease are used.") from None
+        self.taken += 1
+        return self.releaser._answer(query, self.releaser.sampled(sampling))  # noqa: SLF001
+
+    def _samplings(self) -> Iterator[Subsampling]:
+        for steps in self.plan.steps:
+            yield from (steps.sampling for _ in range(steps.count))
+
+
+def _block(name: str, bound: Bound) -> Block:
+    return Block(name, tuple(Axis(f"{name}.{i}", range(n)) for i, n in enumerate(bound.shape)))
+
+
+def _clipped(values: np.ndarray, bounds: Sequence[Bound]) -> np.ndarray:
+    """A contribution within its bounds, as the documentation of `Bound` says it."""
+    parts, start = [], 0
+    for bound in bounds:
+        part = values[start : start + bound.numbers]
+        start += bound.numbers
+        if bound.geometry != "free":
+            part = np.maximum(part, 0)
+        if bound.geometry == "box":
+            parts.append(np.minimum(part, bound.clip))
+            continue
+        norm = np.abs(part).sum() if bound.norm == "l1" else np.linalg.norm(part)
+        parts.append(part * (bound.clip / norm) if norm > bound.clip else part)
+    return np.concatenate(parts)
+
+
+def _level(cell: Any, column: Column) -> Any:
+    """The label of a clean cell, its default, or None."""
+    known = column.labels
+    return cell if cell in known else column.default
+
+
+def _number(cell: Any, column: Column) -> float:
+    """The number that a map sees."""
+    match column:
+        case Real(low=low, high=high) | Integer(low=low, high=high):
+            inside = cell is not None and low <= cell <= high
+            other = np.nan if column.default is None else float(column.default)
+            return float(cell) if inside else other
+        case Categorical():
+            level = _level(cell, column)
+            return np.nan if level is None else float(column.labels.index(level))
+        case _:
+            raise SchemaError(f"A rehearsal does not read {type(column).__name__} columns.")

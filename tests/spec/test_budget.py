@@ -44,7 +44,12 @@ def test_bad_noise_multiplier_is_refused(multiplier):
 
 
 def test_gaussian_needs_one_way_to_say_how_much_and_a_delta():
-    for bad in ({}, {"epsilon": 1}, {"epsilon": 1, "delta": 0}, {"noise_multiplier": 1}):
+    for bad in (
+        {},
+        {"epsilon": 1},
+        {"epsilon": 1, "delta": 0},
+        {"epsilon": 1, "noise_multiplier": 1},
+    ):
         with pytest.raises(BudgetError):
             Gaussian(**bad)
     with pytest.raises(BudgetError):

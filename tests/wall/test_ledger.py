@@ -16,6 +16,7 @@ import pytest
 import tacit
 from tacit.spec.certificate import LedgerMark
 from tacit.wall import _wall
+from tacit.wall._counts import ResolvedCounts
 from tests.conftest import SMOKERS, smoking
 
 QUERY = tacit.Counts(tacit.Is("smoker", "yes"))
@@ -46,7 +47,7 @@ def test_a_failure_after_the_charge_still_costs(path, monkeypatch, step):
     def fail(*_):
         raise RuntimeError("the canary 4711")
 
-    monkeypatch.setattr(_wall, step, fail)
+    monkeypatch.setattr(ResolvedCounts if step == "evaluate" else _wall, step, fail)
     with pytest.raises((tacit.SourceError, RuntimeError)) as caught:
         wall.release(QUERY, tacit.Laplace(0.4))
     if step == "evaluate":
@@ -60,7 +61,7 @@ def test_a_failure_after_the_charge_still_costs(path, monkeypatch, step):
 def test_nothing_is_read_unless_the_charge_is_on_disk(path, monkeypatch):
     wall = make_wall(path)
     seen = []
-    monkeypatch.setattr(_wall, "evaluate", lambda *_: seen.append(kinds(path)))
+    monkeypatch.setattr(ResolvedCounts, "evaluate", lambda *_: seen.append(kinds(path)))
     with pytest.raises(AttributeError):
         wall.release(QUERY, tacit.Laplace(0.4))
     assert seen == [["created", "charge"]]

@@ -41,5 +41,5 @@ def for_budget(model: StatisticsModel, releaser: Releaser, budget: Budget) -> St
         return Statistics(laplace)
     gaussian = Gaussian(budget.epsilon, budget.delta)
     return Statistics(
-        min(laplace, gaussian, key=lambda m: releaser.quote(model.query(), m).noise.variance)
+        min(laplace, gaussian, key=lambda m: releaser.quote(model.query(), m).variance)
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Literal
 
@@ -38,6 +38,10 @@ class Certificate:
     assumptions: tuple[str, ...] = ()
     ledger: LedgerMark | None = None
     data: Literal["private", "public data"] = "private"
+
+    def assuming(self, more: tuple[str, ...]) -> Certificate:
+        """The same under further assumptions."""
+        return replace(self, assumptions=self.assumptions + more) if more else self
 
     def to_dict(self) -> dict[str, Any]:
         facts = dict(vars(self))

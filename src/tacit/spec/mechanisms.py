@@ -29,13 +29,13 @@ class Gaussian:
 
     Give either `epsilon` and `delta`, and the smallest sufficient noise is used, or
     `noise_multiplier` (standard deviation / largest norm of one unit's contribution) and `delta`,
-    and the epsilon that this costs is charged.
+    and the epsilon that this costs is charged. In a `Plan` the delta is the plan's.
 
     Formal guarantee: a release costs (epsilon, delta) by the exact Gaussian profile.
     """
 
     epsilon: Decimal | None
-    delta: Decimal
+    delta: Decimal | None
     noise_multiplier: float | None
 
     def __init__(
@@ -50,7 +50,7 @@ class Gaussian:
                 "Expected Gaussian(epsilon, delta) or Gaussian(noise_multiplier=..., delta=...), "
                 "not both and not neither."
             )
-        if delta is None:
+        if delta is None and epsilon is not None:
             raise BudgetError("Expected Gaussian to name a delta, for example delta=1e-6.")
         if noise_multiplier is not None:
             multiplier = float(noise_multiplier)
@@ -61,7 +61,23 @@ class Gaussian:
         else:
             object.__setattr__(self, "epsilon", epsilon_of(epsilon))
             object.__setattr__(self, "noise_multiplier", None)
-        object.__setattr__(self, "delta", delta_of(delta, zero=False))
+        known = None if delta is None else delta_of(delta, zero=False)
+        object.__setattr__(self, "delta", known)
+
+
+@dataclass(frozen=True)
+class Exponential:
+    """The exponential mechanism: a draw whose own randomness is the privacy.
+
+    Formal guarantee: the log-probabilities of all outcomes move by amounts within a range of
+    epsilon of each other (bounded range), so a draw costs (epsilon, 0) and is
+    (epsilon^2 / 8)-zCDP.
+    """
+
+    epsilon: Decimal
+
+    def __init__(self, epsilon: Number | None = None) -> None:
+        object.__setattr__(self, "epsilon", epsilon_of(epsilon))
 
 
 @dataclass(frozen=True)

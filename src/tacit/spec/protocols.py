@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol, Unpack, runtime_checkable
 
 from tacit.spec.budget import Budget, Spent
+from tacit.spec.certificate import Certificate
 from tacit.spec.mechanisms import Mechanism
+from tacit.spec.plan import Plan
 from tacit.spec.queries import Query
 from tacit.spec.release import Noise, Release
 from tacit.spec.sampling import SamplingOptions
@@ -18,7 +20,12 @@ class Quote:
     """What a release would cost and how noisy it would be. Nothing is read or charged."""
 
     cost: Budget | None
-    noise: Noise
+    noise: tuple[Noise, ...]
+
+    @property
+    def variance(self) -> float:
+        """Of one number, averaged over the blocks."""
+        return sum(law.variance for law in self.noise) / len(self.noise)
 
 
 class Releaser(Protocol):
@@ -37,6 +44,22 @@ class Releaser(Protocol):
     def release(self, query: Query, mechanism: Mechanism, *, name: str | None = None) -> Release:
         """Charge, then read, then answer with noise."""
         ...
+
+    def prepay(self, plan: Plan) -> StepReleaser:
+        """Charge for all steps of a plan at once."""
+        ...
+
+
+class StepReleaser(Protocol):
+    """What `prepay` returns: it answers as many queries as the plan has steps."""
+
+    @property
+    def steps_left(self) -> int: ...
+
+    @property
+    def certificate(self) -> Certificate: ...
+
+    def release(self, query: Query) -> Release: ...
 
 
 @runtime_checkable

@@ -13,6 +13,7 @@ from typing import Any
 from tacit.spec.columns import Label
 from tacit.spec.errors import QueryError
 from tacit.spec.schema import Schema
+from tacit.spec.sums import BoundedSum
 
 
 @dataclass(frozen=True)
@@ -74,11 +75,13 @@ class Counts:
         }
 
 
-Query = Counts  # a union that grows: sums, choices and draws join it
+Query = Counts | BoundedSum  # a union that grows: choices and draws join it
 
 
 def query_from_dict(facts: Mapping[str, Any]) -> Query:
     """The query a saved release answers."""
+    if facts.get("type") == "BoundedSum":
+        return BoundedSum.from_dict(facts)
     if facts.get("type") != "Counts":
         raise QueryError(f"Unknown query type {facts.get('type')!r}.")
     columns = tuple(
@@ -101,3 +104,8 @@ def labels_of(key: Key, schema: Schema) -> tuple[Label, ...]:
             shown = ", ".join(map(repr, known[:8])) + (", ..." if len(known) > 8 else "")
             raise QueryError(f"No level {level!r} in column {key.column!r}; it has {shown}.")
     return (False, True)
+
+
+def key_level(key: Key, level: Label) -> Label:
+    """The label of a key at a level of its column; None stays missing."""
+    return level if isinstance(key, str) or level is None else level in key.levels

@@ -50,7 +50,7 @@ class Axis:
     """A named dimension; the label None is the cell of missing values."""
 
     name: str
-    labels: tuple[Label, ...]
+    labels: tuple[Label, ...] | range
 
 
 @dataclass(frozen=True)
@@ -99,6 +99,8 @@ class Release:
     @property
     def value(self) -> np.ndarray:
         """All released numbers, block after block."""
+        if len(self.blocks) == 1:
+            return self.steps * self.noise[0].grid
         sizes = [block.size for block in self.blocks]
         return self.steps * np.repeat([law.grid for law in self.noise], sizes)
 

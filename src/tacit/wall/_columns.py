@@ -93,6 +93,17 @@ def coded(column: Column, cell: ir.Value) -> ir.IntegerValue:
     return code if fallback is None else code.fill_null(fallback)
 
 
+def value(column: Column, cell: ir.Value) -> ir.FloatingValue:
+    """The cell as the number that a map sees; null where it has none."""
+    if isinstance(column, Real):
+        found = number(cell)
+        inside = found.between(column.low, column.high) & ~found.isnan()
+        found = ibis.ifelse(inside, found, ibis.null("float64"))
+        return found if column.default is None else found.fill_null(column.default)
+    code = coded(column, cell)
+    return (code + column.low if isinstance(column, Integer) else code).cast("float64")
+
+
 def key_code(key: Key, schema: Schema, cell: ir.Value) -> ir.IntegerValue:
     """The same for a key of a query, which may merge levels."""
     column = schema[name_of(key)]
@@ -109,9 +120,7 @@ def content(schema: Schema, cells: dict[str, ir.Value]) -> ir.StringValue:
     for column in schema.columns:
         cell = cells[column.name]
         if isinstance(column, Real):
-            value = number(cell)
-            inside = value.between(column.low, column.high) & ~value.isnan()
-            seen = ibis.ifelse(inside, value.cast("string"), "-")
+            seen = value(column, cell).cast("string")
         else:
             seen = coded(column, cell).cast("string")
         parts += [seen.fill_null("-"), ibis.literal(";")]

@@ -1,10 +1,16 @@
-"""Exact discrete noise by OpenDP, from a generator that the operating system seeds.
+"""Exact discrete noise and exact samples of units, from the operating system's entropy.
 
-Samplers are made for every call and hold no state, so there is nothing to copy, fork or pickle. The
-noise is drawn without the data in sight and added in integers.
+Ordinary releases take their noise from OpenDP; large ones, and steps of a lease, from the compiled
+samplers of `_bulk`. Nothing here holds state or words between calls, so there is nothing to copy,
+fork or pickle. The noise is drawn without the data in sight and added in integers.
 """
 
 from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from opendp.domains import atom_domain, vector_domain
@@ -13,16 +19,36 @@ from opendp.metrics import l1_distance, l2_distance
 from opendp.mod import enable_features
 
 from tacit.spec.release import Noise
+from tacit.wall import _bulk
 
 enable_features("contrib")
 
 _VECTOR = vector_domain(atom_domain(T="i64"))
+_BULK = 10_000  # from here on OpenDP's samplers would be felt
 # Keeps statistic plus noise inside int64 (accounting keeps the noise below 2^61).
 _LIMIT = 2**62
 
 
+@dataclass(frozen=True)
+class Statistic:
+    """The exact answer, in steps of the noise's grids. It never leaves the wall without noise."""
+
+    steps: np.ndarray
+    units: int
+
+
+Words = Callable[[int], np.ndarray]
+
+
+def os_words(count: int) -> np.ndarray:
+    """Fresh 32-bit words from the operating system."""
+    return np.frombuffer(os.urandom(4 * count), np.uint32)
+
+
 def draw(noise: Noise, size: int) -> np.ndarray:
     """`size` independent integers of the law, in steps of its grid."""
+    if size >= _BULK and fits_bulk(noise):
+        return draw_bulk(noise, size)
     scale = noise.scale / noise.grid  # exact: the grid is a power of two
     match noise.family:
         case "discrete_laplace":
@@ -32,6 +58,65 @@ def draw(noise: Noise, size: int) -> np.ndarray:
         case _:
             raise ValueError(f"no sampler for {noise.family}")
     return np.array(sampler([0] * size), dtype=np.int64)
+
+
+def fits_bulk(noise: Noise) -> bool:
+    """Whether the compiled samplers can draw this law: a whole sigma, or a Laplace fraction."""
+    scale = noise.scale / noise.grid
+    if noise.family == "discrete_gaussian":
+        return scale.is_integer() and 1 <= scale <= _bulk.LARGEST_SIGMA
+    t, over = scale.as_integer_ratio()
+    return 0 < t <= _bulk.LARGEST_LAPLACE and over.bit_length() <= 60
+
+
+def draw_bulk(noise: Noise, size: int, words: Words = os_words) -> np.ndarray:
+    """The same law as `draw`, some twenty times faster."""
+    out = np.zeros(size, np.int64)
+    done, left = 0, np.zeros(0, np.uint32)
+    scale = noise.scale / noise.grid
+    while done < size:
+        # Words that a cut sample had read are read again: dropping them would favour short ones.
+        stock = np.concatenate([left, words(14 * (size - done) + 64)])
+        if noise.family == "discrete_gaussian":
+            done, used = _bulk.fill_gaussian(out, done, np.uint64(scale), stock)
+        else:
+            t, over = scale.as_integer_ratio()
+            shift = over.bit_length() - 1
+            done, used = _bulk.fill_laplace(out, done, np.uint64(t), shift, stock)
+        left = stock[used:]
+    return out
+
+
+def draw_poisson(n: int, rate: float, words: Words = os_words) -> np.ndarray:
+    """Which of n units take part, each with a chance of at most `rate`, in increasing order."""
+    if rate >= 1:
+        return np.arange(n)
+    fine = skip_numerator(rate)
+    expected = n * rate
+    out = np.zeros(int(expected + 8 * math.sqrt(expected) + 16), np.int64)
+    done, last, left = 0, -1, np.zeros(0, np.uint32)
+    while last < n:
+        if done == out.size:
+            out = np.concatenate([out, np.zeros_like(out)])
+        stock = np.concatenate([left, words(int(9 * (n - last) * rate) + 64)])
+        done, last, used = _bulk.fill_skips(out, done, last, n, np.uint64(fine), stock)
+        left = stock[used:]
+    return out[:done]
+
+
+def skip_numerator(rate: float) -> int:
+    """The largest k for which 1 - exp(-k / 2^32) is at most `rate`, or a little less."""
+    return max(1, math.floor(-math.log1p(-rate) * 2.0**_bulk.SKIP_BITS * (1 - 1e-14)))
+
+
+def draw_subset(order: np.ndarray, size: int, words: Words = os_words) -> np.ndarray:
+    """A uniform subset, in increasing order. `order` is any permutation, shuffled in place."""
+    done, left = 0, np.zeros(0, np.uint32)
+    while done < size:
+        stock = np.concatenate([left, words(2 * (size - done) + 16)])
+        done, used = _bulk.shuffle_front(order, done, size, stock)
+        left = stock[used:]
+    return np.sort(order[:size])
 
 
 def to_steps(values: np.ndarray, noise: Noise) -> np.ndarray:

@@ -9,21 +9,21 @@ from itertools import count
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
 
-from tacit.accounting import Calibration, calibrate
-from tacit.spec.budget import Budget, Spent
+from tacit.spec.budget import Spent
 from tacit.spec.certificate import Certificate
 from tacit.spec.errors import BudgetError, SchemaError
-from tacit.spec.mechanisms import Exact, Gaussian, Laplace, Mechanism
+from tacit.spec.mechanisms import Exact, Mechanism
+from tacit.spec.plan import Plan
 from tacit.spec.protocols import Quote
 from tacit.spec.queries import Query
 from tacit.spec.release import Noise, Release
 from tacit.spec.schema import Schema
-from tacit.wall._evaluate import Resolved, Statistic, evaluate, resolve
-from tacit.wall._noise import draw
-from tacit.wall._source import open_source
-from tacit.wall._wall import describe, publish
+from tacit.wall._evaluate import Resolved, calibrated, open_data, resolve
+from tacit.wall._lease import Lease
+from tacit.wall._noise import Statistic, Words, draw, draw_bulk, fits_bulk, os_words
+from tacit.wall._sums import load
+from tacit.wall._wall import check_plan, describe, plan_events, publish
 
 
 class Public:
@@ -34,14 +34,18 @@ class Public:
     """
 
     def __init__(
-        self, source: Any, schema: Schema | None = None, *, seed: int | None = None
+        self,
+        source: Any,
+        schema: Schema | None = None,
+        *,
+        seed: int | None = None,
+        units: Any = None,
     ) -> None:
         if not isinstance(schema, Schema):
             raise SchemaError("Expected a schema: Public(source, tacit.Schema(...)).")
-        self._source = open_source(source, schema)
+        self._source = open_data(source, schema, units)
         self._schema = schema
-        self._seed = seed
-        self._turn = count()
+        self._words = os_words if seed is None else seeded_words(str(seed))
 
     @property
     def schema(self) -> Schema:
@@ -53,13 +57,22 @@ class Public:
 
     def quote(self, query: Query, mechanism: Mechanism) -> Quote:
         """How noisy a release would be; nothing is spent here."""
-        return Quote(None, _calibrate(mechanism, resolve(query, self._schema)).noise)
+        return Quote(None, _noise(mechanism, resolve(query, self._schema)))
 
     def release(self, query: Query, mechanism: Mechanism, *, name: str | None = None) -> Release:
         """Answer a query with the wall's noise law, or none."""
-        seed = None if self._seed is None else f"{self._seed}/{next(self._turn)}"
-        read = lambda resolved: evaluate(resolved, self._schema, self._source)  # noqa: E731
-        return answer(self._schema, query, mechanism, read, seed)
+
+        def read(resolved: Resolved, noise: tuple[Noise, ...]) -> Statistic:
+            return resolved.evaluate(self._source, noise)  # type: ignore[arg-type]
+
+        return answer(self._schema, query, mechanism, read, self._words)
+
+    def prepay(self, plan: Plan) -> Lease:
+        """The steps of a plan, for nothing."""
+        check_plan(plan, self._schema)
+        certificate = _stamp(self._schema, plan_events(plan))
+        read = lambda columns: load(self._source, self._schema, columns)  # noqa: E731
+        return Lease(plan, self._schema, read, certificate, self._words)
 
     def __repr__(self) -> str:
         columns = ", ".join(column.name for column in self._schema.columns)
@@ -70,50 +83,54 @@ def answer(
     schema: Schema,
     query: Query,
     mechanism: Mechanism,
-    read: Callable[[Resolved], Statistic],
-    seed: str | None = None,
+    read: Callable[[Resolved, tuple[Noise, ...]], Statistic],
+    words: Words = os_words,
 ) -> Release:
     """A release that nobody paid for, stamped as such."""
     resolved = resolve(query, schema)
-    calibration = _calibrate(mechanism, resolved)
-    statistic = read(resolved)
-    certificate = Certificate(
+    noise = _noise(mechanism, resolved)
+    statistic = read(resolved, noise)
+    sizes = [block.size for block in resolved.blocks]
+    steps = [_draw(law, size, words) for law, size in zip(noise, sizes, strict=True)]
+    certificate = _stamp(schema, (describe(resolved, noise),))
+    return publish(resolved, noise, statistic, np.concatenate(steps), certificate)
+
+
+def _stamp(schema: Schema, events: tuple[dict[str, Any], ...]) -> Certificate:
+    return Certificate(
         unit=schema.protects,
         neighbours=schema.neighbours,
         epsilon=Decimal("Infinity"),
         delta=Decimal(0),
         accountant="none",
-        events=(describe(resolved, calibration),),
+        events=events,
         assumptions=("the data are public or simulated",),
         data="public data",
     )
-    noise_steps = _noise(calibration.noise, statistic.values.size, seed)
-    return publish(resolved, calibration, statistic, noise_steps, schema, certificate)
 
 
-def _noise(noise: Noise, size: int, seed: str | None) -> np.ndarray:
-    if noise.family == "none":
+def _noise(mechanism: Mechanism, resolved: Resolved) -> tuple[Noise, ...]:
+    if isinstance(mechanism, Exact):
+        return resolved.exact()
+    return calibrated(mechanism, resolved).noise
+
+
+def _draw(law: Noise, size: int, words: Words) -> np.ndarray:
+    if law.family == "none":
         return np.zeros(size, dtype=np.int64)
-    return draw(noise, size) if seed is None else _seeded(noise, size, seed)
+    if words is os_words:
+        return draw(law, size)
+    if not fits_bulk(law):
+        raise BudgetError("Expected less noise, or no seed: seeded noise reaches to 2^30 steps.")
+    return draw_bulk(law, size, words)
 
 
-def _calibrate(mechanism: Mechanism, resolved: Resolved) -> Calibration:
-    match mechanism:
-        case Exact():
-            return Calibration(Noise("none", 0.0, 1.0), Budget(1), "none")
-        case Laplace() | Gaussian():
-            return calibrate(mechanism, resolved.sensitivity)
-        case _:
-            raise BudgetError(f"Expected Laplace, Gaussian or Exact, got {mechanism!r}.")
+def seeded_words(seed: str) -> Words:
+    """Repeatable words for public data, from a hash: never for a Wall."""
+    turn = count()
 
+    def words(size: int) -> np.ndarray:
+        stream = hashlib.shake_256(f"{seed}/{next(turn)}".encode()).digest(4 * size)
+        return np.frombuffer(stream, "<u4")
 
-def _seeded(noise: Noise, size: int, seed: str) -> np.ndarray:
-    """Repeatable noise for public data, by inversion of a hash stream: never for a Wall."""
-    stream = hashlib.shake_256(seed.encode()).digest(16 * size)
-    uniform = (np.frombuffer(stream, "<u8") >> 11).astype(float) * 2.0**-53 + 2.0**-54
-    first, second = uniform.reshape(2, size)
-    scale = noise.scale / noise.grid
-    if noise.family == "discrete_gaussian":
-        return np.rint(scale * ndtri(first)).astype(np.int64)
-    geometric = np.floor(-scale * np.log([first, second])).astype(np.int64)
-    return geometric[0] - geometric[1]
+    return words

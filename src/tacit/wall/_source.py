@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import ibis
 import ibis.expr.types as ir
@@ -93,16 +93,16 @@ def _path(path: Path, wanted: list[str], unit: str | None) -> Reader:
         _positions(str(path), list(fields.names), wanted)
         for name in wanted:
             _check_arrow(name, fields.field(name).type, unit)
-        return lambda: _scanned(_files.parquet_batches(path, wanted, inside))
+        return lambda: scanned(_files.parquet_batches(path, wanted, inside))
     names = _files.csv_header(path)
     if not names:  # a file without a byte is a table without a row
-        return lambda: _scanned(pa.table({name: pa.array([], pa.string()) for name in inside}))
+        return lambda: scanned(pa.table({name: pa.array([], pa.string()) for name in inside}))
     where = _positions(str(path), names, wanted)
 
     @contextmanager
     def read() -> Iterator[ir.Table]:
         if not _files.csv_is_plain(path):
-            with _scanned(_files.csv_batches(path, where, inside)) as table:
+            with scanned(_files.csv_batches(path, where, inside)) as table:
                 yield table
             return
         with _engine() as engine:
@@ -169,15 +169,30 @@ def _memory(data: Any, wanted: list[str], unit: str | None) -> Reader:
         raise SourceError("Expected all columns to have the same length.")
 
     def read() -> AbstractContextManager[ir.Table]:
-        return _scanned(
+        return scanned(
             pa.table({f"c{i}": _cells.column(values) for i, values in enumerate(columns)})
         )
 
     return read
 
 
+Result = TypeVar("Result")
+
+
+def shielded(read: Callable[[], Result]) -> Result:
+    """Run what touches the data. What an engine says of a failure may quote a cell: it stays."""
+    try:
+        return read()
+    except Exception:  # noqa: BLE001
+        pass
+    raise SourceError(
+        "The source could not be read. The budget for this release is spent; check that the "
+        "file or database is still there."
+    )
+
+
 @contextmanager
-def _scanned(rows: pa.Table | pa.RecordBatchReader) -> Iterator[ir.Table]:
+def scanned(rows: pa.Table | pa.RecordBatchReader) -> Iterator[ir.Table]:
     with _engine() as engine:
         engine.con.register("source", rows)
         yield engine.table("source")

@@ -5,23 +5,28 @@ from __future__ import annotations
 import json
 import os
 from typing import Any, NoReturn
+from weakref import WeakValueDictionary
 
 import numpy as np
 
-from tacit.accounting import Calibration, calibrate
-from tacit.spec.budget import Budget, Spent
+from tacit.accounting import plan_epsilon
+from tacit.spec.budget import Budget, Spent, round_up
 from tacit.spec.certificate import Certificate, LedgerMark
-from tacit.spec.errors import BudgetError, LedgerError, QueryError, SchemaError, SourceError
-from tacit.spec.mechanisms import Exact, Gaussian, Laplace, Mechanism
+from tacit.spec.errors import BudgetError, LedgerError, QueryError, SchemaError
+from tacit.spec.mechanisms import Exact, Exponential, Gaussian, Laplace, Mechanism
+from tacit.spec.plan import Plan, WithoutReplacement
 from tacit.spec.protocols import Quote
 from tacit.spec.queries import Query
-from tacit.spec.release import Release
+from tacit.spec.release import Noise, Release
 from tacit.spec.schema import Schema
+from tacit.spec.sums import BoundedSum
 from tacit.wall._chain import digest
-from tacit.wall._evaluate import Resolved, Statistic, evaluate, resolve
+from tacit.wall._evaluate import Resolved, calibrated, open_data, resolve
+from tacit.wall._lease import Lease
 from tacit.wall._ledger import Ledger
-from tacit.wall._noise import draw, to_steps
-from tacit.wall._source import open_source
+from tacit.wall._noise import Statistic, draw, os_words
+from tacit.wall._source import shielded
+from tacit.wall._sums import Data, load
 
 
 class Wall:
@@ -30,8 +35,8 @@ class Wall:
     Parameters
     ----------
     source
-        A CSV or Parquet path, a pandas, polars or pyarrow table, a dict of arrays, or an Ibis
-        table.
+        A CSV or Parquet path, a pandas, polars or pyarrow table, a dict of arrays, an Ibis
+        table, or a sparse matrix of documents by words.
     schema
         What is public about it, and who is protected.
     budget
@@ -39,6 +44,8 @@ class Wall:
     ledger
         The path of the ledger, one for each protected population. ":memory:" forgets everything
         when the process ends, and its certificates say so.
+    units
+        Beside a sparse matrix: who wrote each document.
 
     Formal guarantee: all releases together are (epsilon, delta)-differentially private for the
     schema's unit and relation, where (epsilon, delta) is the budget, however adaptively they were
@@ -52,6 +59,7 @@ class Wall:
         *,
         budget: Budget | None = None,
         ledger: str | os.PathLike[str] | None = None,
+        units: Any = None,
     ) -> None:
         if not isinstance(schema, Schema):
             raise SchemaError("Expected a schema: Wall(source, tacit.Schema(...), ...).")
@@ -61,8 +69,9 @@ class Wall:
             )
         if ledger is None:
             raise LedgerError('Expected ledger="<path>", the file that remembers what was spent.')
-        self._source = open_source(source, schema)
+        self._source = open_data(source, schema, units)
         self._schema = schema
+        self._loaded: WeakValueDictionary[tuple[str, ...], Data] = WeakValueDictionary()
         self._ledger = Ledger(ledger)
         self._ledger.open(
             {
@@ -85,7 +94,7 @@ class Wall:
 
     def quote(self, query: Query, mechanism: Mechanism) -> Quote:
         """What a release would cost and how noisy it would be. Nothing is read or charged."""
-        calibration = _calibrate(mechanism, resolve(query, self._schema))
+        calibration = calibrated(mechanism, resolve(query, self._schema))
         return Quote(calibration.cost, calibration.noise)
 
     def release(self, query: Query, mechanism: Mechanism, *, name: str | None = None) -> Release:
@@ -96,39 +105,55 @@ class Wall:
         if name is not None and not (isinstance(name, str) and name.strip() and name.isprintable()):
             raise QueryError(f"Expected name={name!r} to be a printable text.")
         resolved = resolve(query, self._schema)
-        calibration = _calibrate(mechanism, resolved)
-        event = describe(resolved, calibration)
+        calibration = calibrated(mechanism, resolved)
+        event = describe(resolved, calibration.noise)
         question = digest(json.dumps([event, str(calibration.cost)], sort_keys=True))
         # proof: charge-then-read. Durable before the next line; never undone.
         charge = self._ledger.charge(calibration.cost, event, name, question)
         if charge.stored is not None:
             return Release.from_json(charge.stored)
-        statistic = self._read(resolved)
+        statistic = shielded(lambda: resolved.evaluate(self._source, calibration.noise))  # type: ignore[arg-type]
         release = publish(
             resolved,
-            calibration,
+            calibration.noise,
             statistic,
-            draw(calibration.noise, statistic.values.size),
-            self._schema,
-            self._certificate(calibration, event, charge.mark),
+            np.concatenate(
+                [draw(n, b.size) for n, b in zip(calibration.noise, resolved.blocks, strict=True)]
+            ),
+            self._certificate(
+                calibration.cost, calibration.accountant, (event,), charge.mark
+            ).assuming(resolved.assumptions),
         )
         if name is not None:
             self._ledger.keep(name, release.to_json())
         return release
 
-    def _read(self, resolved: Resolved) -> Statistic:
-        # What an engine says about a failure may quote a cell: only the fact of it gets out.
-        try:
-            return evaluate(resolved, self._schema, self._source)
-        except Exception:  # noqa: BLE001
-            pass
-        raise SourceError(
-            "The source could not be read. The budget for this release is spent; check that the "
-            "file or database is still there."
-        )
+    def prepay(self, plan: Plan) -> Lease:
+        """Charge for all steps of a plan at once and return the lease that answers them.
+
+        Taking several smaller plans, one after another, lets a loop stop early; each is charged
+        for itself.
+        """
+        check_plan(plan, self._schema)
+        if any(isinstance(steps.mechanism, Exact) for steps in plan.steps):
+            raise BudgetError("Exact() adds no noise: only tacit.Public accepts it.")
+        spent, accountant = plan_epsilon(plan, self._schema.neighbours)
+        cost = Budget(round_up(spent), plan.delta)
+        event = {"plan": plan.to_dict()}
+        question = digest(json.dumps([event, str(cost)], sort_keys=True))
+        charge = self._ledger.charge(cost, event, None, question)  # proof: charge-then-read
+        certificate = self._certificate(cost, accountant, plan_events(plan), charge.mark)
+        return Lease(plan, self._schema, self._load, certificate, os_words)
+
+    def _load(self, columns: tuple[str, ...]) -> Data:
+        """The columns in memory, shared by the leases that are alive."""
+        data = self._loaded.get(columns)
+        if data is None:
+            data = self._loaded[columns] = load(self._source, self._schema, columns)
+        return data
 
     def _certificate(
-        self, calibration: Calibration, event: dict[str, Any], mark: LedgerMark
+        self, cost: Budget, accountant: str, events: tuple[dict[str, Any], ...], mark: LedgerMark
     ) -> Certificate:
         assumptions = []
         if not self._ledger.durable:
@@ -136,10 +161,10 @@ class Wall:
         return Certificate(
             unit=self._schema.protects,
             neighbours=self._schema.neighbours,
-            epsilon=calibration.cost.epsilon,
-            delta=calibration.cost.delta,
-            accountant=calibration.accountant,
-            events=(event,),
+            epsilon=cost.epsilon,
+            delta=cost.delta,
+            accountant=accountant,
+            events=events,
             assumptions=tuple(assumptions),
             ledger=mark,
         )
@@ -152,44 +177,56 @@ class Wall:
         raise TypeError("A Wall cannot be copied or pickled; open it again from its source.")
 
 
-def _calibrate(mechanism: Mechanism, resolved: Resolved) -> Calibration:
-    match mechanism:
-        case Laplace() | Gaussian():
-            return calibrate(mechanism, resolved.sensitivity)
-        case Exact():
-            raise BudgetError("Exact() adds no noise: only tacit.Public accepts it.")
-        case _:
-            raise BudgetError(f"Expected tacit.Laplace or tacit.Gaussian, got {mechanism!r}.")
-
-
-def describe(resolved: Resolved, calibration: Calibration) -> dict[str, Any]:
+def describe(resolved: Resolved, noise: tuple[Noise, ...]) -> dict[str, Any]:
     """The facts of a release, for the ledger and the certificate."""
-    sensitivity, noise = resolved.sensitivity, calibration.noise
-    laplace = noise.family == "discrete_laplace"
+    laws = noise if isinstance(resolved.query, BoundedSum) else noise[:1]
+    one = len(laws) == 1
     return {
-        "noise": noise.family,
-        "scale": noise.scale,
-        "grid": noise.grid,
-        "sensitivity": sensitivity.l1 if laplace else sensitivity.l2,
-        "norm": "L1" if laplace else "L2",
-        "coordinates": sensitivity.coordinates,
+        "noise": noise[0].family,
+        "scale": laws[0].scale if one else [law.scale for law in laws],
+        "grid": laws[0].grid if one else [law.grid for law in laws],
+        **resolved.bound(noise[0]),
+        "coordinates": sum(block.size for block in resolved.blocks),
         "query": resolved.query.to_dict(),
     }
 
 
+def plan_events(plan: Plan) -> tuple[dict[str, Any], ...]:
+    """The same for the steps of a lease."""
+    families = {Gaussian: "discrete_gaussian", Laplace: "discrete_laplace"}
+    return tuple(
+        {"noise": families.get(type(steps.mechanism), "none"), **steps.to_dict()}
+        for steps in plan.steps
+    )
+
+
+def check_plan(plan: Plan, schema: Schema) -> None:
+    """Refuse what no query can use, and sampling that would tell a secret size."""
+    if not isinstance(plan, Plan):
+        raise BudgetError(f"Expected tacit.Plan(tacit.Steps(...), delta=...), got {plan!r}.")
+    for steps in plan.steps:
+        if isinstance(steps.mechanism, Exponential):
+            raise BudgetError("Expected steps with Gaussian or Laplace noise in a lease.")
+        if isinstance(steps.sampling, WithoutReplacement) and schema.neighbours != "replace_one":
+            raise BudgetError(
+                "WithoutReplacement needs the number of units, which is secret under "
+                "add_remove: sample with tacit.Poisson(rate)."
+            )
+
+
 def publish(
     resolved: Resolved,
-    calibration: Calibration,
+    noise: tuple[Noise, ...],
     statistic: Statistic,
     noise_steps: np.ndarray,
-    schema: Schema,
     certificate: Certificate,
 ) -> Release:
     """Statistic plus noise, in integers. The number of units goes out only where it is public."""
+    schema = resolved.schema
     return Release(
-        steps=to_steps(statistic.values, calibration.noise) + noise_steps,
+        steps=statistic.steps + noise_steps,
         blocks=resolved.blocks,
-        noise=(calibration.noise,) * len(resolved.blocks),
+        noise=noise,
         n=statistic.units if schema.neighbours == "replace_one" else None,
         schema=schema,
         query=resolved.query,

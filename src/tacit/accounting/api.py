@@ -1,0 +1,217 @@
+"""Questions people ask: what does this much noise cost, and how much noise do I need?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Literal
+
+from tacit.accounting.compose import parts_epsilon
+from tacit.accounting.gaussian import check_delta, check_positive, gaussian_mu
+from tacit.accounting.geometry import sensitivity_factor
+from tacit.accounting.pairs import GaussianStep, SamplingName, compositions, moved_by
+from tacit.accounting.rdp import rdp_epsilon
+from tacit.accounting.strong import strong_epsilon
+from tacit.spec.errors import BudgetError
+from tacit.spec.plan import Geometry
+from tacit.spec.schema import Neighbours
+
+Accountant = Literal["pld", "rdp", "rdp-classic", "strong"]
+_LEAST, _MOST = 1e-3, 1e9  # noise multipliers
+_MOST_STEPS = 10**8
+
+
+def epsilon(
+    *,
+    noise_multiplier: float,
+    steps: int = 1,
+    sampling_rate: float = 1.0,
+    delta: float,
+    neighbours: Neighbours | None = None,
+    sampling: SamplingName = "poisson",
+    geometry: Geometry = "free",
+    accountant: Accountant = "pld",
+) -> float:
+    """Epsilon at `delta` of `steps` releases of a sum with Gaussian noise.
+
+    Noise is continuous here. The wall adds what noise on a grid costs, which is next to nothing.
+
+    Parameters
+    ----------
+    noise_multiplier
+        Standard deviation of the noise / largest norm of one unit's contribution, whatever the
+        neighbours are.
+    steps
+        How many releases.
+    sampling_rate
+        Probability with which a unit takes part in a step.
+    delta
+        Where epsilon is read off.
+    neighbours
+        `"replace_one"` (the number of units is public) or `"add_remove"` (it is not).
+    sampling
+        `"poisson"` (each unit independently) or `"wor"` (batches of fixed size).
+    geometry
+        Where contributions lie: `"free"`, `"nonnegative"`, `"simplex"` or `"box"`.
+    accountant
+        `"pld"`, the tightest; for comparison `"rdp"`, `"rdp-classic"` and `"strong"`.
+
+    Examples
+    --------
+    >>> round(epsilon(noise_multiplier=1.0, delta=1e-6, neighbours="add_remove"), 3)
+    4.887
+    >>> round(epsilon(noise_multiplier=1.0, delta=1e-6, neighbours="replace_one"), 3)
+    10.997
+    """
+    given = _check(steps, sampling_rate, delta, neighbours, sampling, geometry, accountant)
+    _check_number("noise_multiplier", noise_multiplier)
+    if not _LEAST <= noise_multiplier <= _MOST:
+        raise BudgetError(f"Expected noise_multiplier={noise_multiplier} from 1e-3 to 1e9.")
+    return _epsilon(float(noise_multiplier), *given)
+
+
+def noise_multiplier(
+    *,
+    epsilon: float,
+    steps: int = 1,
+    sampling_rate: float = 1.0,
+    delta: float,
+    neighbours: Neighbours | None = None,
+    sampling: SamplingName = "poisson",
+    geometry: Geometry = "free",
+    accountant: Accountant = "pld",
+) -> float:
+    """The smallest noise multiplier, to 1 in 10,000, that costs at most `epsilon` at `delta`.
+
+    The other parameters are those of `tacit.accounting.epsilon`. Noise on a grid costs next to
+    nothing more; a plan that must not exceed `epsilon` at all needs a target slightly below.
+
+    Examples
+    --------
+    >>> needed = noise_multiplier(
+    ...     epsilon=1.0, steps=1000, sampling_rate=0.01, delta=1e-5, neighbours="add_remove"
+    ... )
+    >>> round(needed, 2)
+    1.41
+    """
+    given = _check(steps, sampling_rate, delta, neighbours, sampling, geometry, accountant)
+    _check_number("epsilon", epsilon)
+    return _noise_multiplier(float(epsilon), *given)
+
+
+_Given = tuple[int, float, float, Neighbours, SamplingName, Geometry, Accountant]
+
+
+@lru_cache(maxsize=4096)
+def _epsilon(
+    multiplier: float,
+    steps: int,
+    rate: float,
+    delta: float,
+    neighbours: Neighbours,
+    sampling: SamplingName,
+    geometry: Geometry,
+    accountant: Accountant,
+) -> float:
+    parts = ((GaussianStep(multiplier, sampling, rate, geometry), steps),)
+    match accountant:
+        case "pld" | "rdp":
+            return parts_epsilon(parts, neighbours, delta, accountant)
+        case "rdp-classic":
+            ways = compositions(parts, neighbours)
+            return min(max(rdp_epsilon(c, delta, classic=True) for c in way) for way in ways)
+        case "strong":
+            return strong_epsilon(moved_by(parts[0][0], neighbours), rate, steps, delta)
+
+
+@lru_cache(maxsize=1024)
+def _noise_multiplier(
+    target: float,
+    steps: int,
+    rate: float,
+    delta: float,
+    neighbours: Neighbours,
+    sampling: SamplingName,
+    geometry: Geometry,
+    accountant: Accountant,
+) -> float:
+    given: _Given = (steps, rate, delta, neighbours, sampling, geometry, accountant)
+    # Nearly Gaussian, if the noise is large; elsewhere a start like any other.
+    guess = 2 * rate * math.sqrt(steps) / gaussian_mu(target, delta)
+    return _smallest(lambda z: _epsilon(z, *given), target, min(max(guess, 0.3), _MOST))
+
+
+def _smallest(cost: Callable[[float], float], target: float, guess: float) -> float:
+    """The least multiplier in reach whose cost is at most `target`, to 1e-4.
+
+    False position in logarithms, where costs are nearly straight lines; an end that stays
+    counts for half (Illinois), so that both ends close in.
+    """
+
+    def gap(z: float) -> float:
+        return math.log(min(max(cost(z) / target, 1e-3), 1e30))
+
+    low = high = guess
+    low_gap = high_gap = gap(guess)
+    while high_gap > 0:
+        low, low_gap = high, high_gap
+        if high >= _MOST:
+            raise BudgetError(
+                f"Expected a larger epsilon than {target}: for this accountant no noise is enough."
+            )
+        high = min(high * max(2.0, min(math.exp(high_gap), 100.0)), _MOST)
+        high_gap = gap(high)
+    while low_gap <= 0:
+        high, high_gap = low, low_gap
+        if low <= _LEAST:
+            return _LEAST
+        low = max(low / 2, _LEAST)
+        low_gap = gap(low)
+    held = high_gap
+    while high > low * (1 + 1e-4):
+        ratio = low_gap / (low_gap - held) if low_gap > held else 0.5
+        # Never nearer to an end than half the tolerance: one more step closes the bracket.
+        log_width = math.log(high / low)
+        margin = min(4e-5 / log_width, 0.5)
+        middle = low * math.exp(log_width * min(max(ratio, margin), 1 - margin))
+        if (middle_gap := gap(middle)) > 0:
+            low, low_gap, held = middle, middle_gap, held / 2
+        else:
+            high, held, low_gap = middle, middle_gap, low_gap / 2
+    return high
+
+
+def _check(
+    steps: int,
+    rate: float,
+    delta: float,
+    neighbours: Neighbours | None,
+    sampling: SamplingName,
+    geometry: Geometry,
+    accountant: Accountant,
+) -> _Given:
+    if isinstance(steps, bool) or not isinstance(steps, int) or not 0 < steps <= _MOST_STEPS:
+        raise BudgetError(f"Expected steps={steps!r} to be a whole number from 1 to 1e8.")
+    _check_number("sampling_rate", rate)
+    if not 1e-9 <= rate <= 1:
+        raise BudgetError(f"Expected 1e-9 <= sampling_rate={rate} <= 1.")
+    _check_number("delta", delta)
+    check_delta(delta)
+    if delta < 1e-100:
+        raise BudgetError(f"Expected delta={delta} >= 1e-100.")
+    if sampling not in ("poisson", "wor"):
+        raise BudgetError(f'Expected sampling={sampling!r} to be "poisson" or "wor".')
+    if accountant not in ("pld", "rdp", "rdp-classic", "strong"):
+        raise BudgetError(
+            f'Expected accountant={accountant!r} to be "pld", "rdp", "rdp-classic" or "strong".'
+        )
+    sensitivity_factor(geometry, neighbours)  # type: ignore[arg-type]  # refuses None
+    assert neighbours is not None
+    return steps, float(rate), float(delta), neighbours, sampling, geometry, accountant
+
+
+def _check_number(what: str, value: float) -> None:
+    if isinstance(value, bool):
+        raise BudgetError(f"Expected a number for {what}, got {value!r}.")
+    check_positive(what, value)

@@ -1,0 +1,113 @@
+"""Noise for sums of bounded contributions: a grid, and integer bounds on it.
+
+A block's grid g is a power of two. The wall rounds a unit's contribution towards zero onto it, so
+that its norm in steps is at most C = floor(clip / g), and these integers are what the noise is for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+from tacit.accounting.calibrate import (
+    GRID_BITS,
+    Calibration,
+    check_scale,
+    discrete_loss,
+    gaussian_noise,
+    price,
+    pure,
+)
+from tacit.accounting.geometry import sensitivity_factor
+from tacit.spec.errors import BudgetError
+from tacit.spec.mechanisms import Gaussian, Laplace
+from tacit.spec.release import Noise
+from tacit.spec.schema import Neighbours
+from tacit.spec.sums import Bound
+
+# The most steps that one unit may contribute: they fit 32 bits, and their squares 64.
+MOST_STEPS = 2**30
+
+
+def calibrate_sum(
+    mechanism: Laplace | Gaussian,
+    bounds: Sequence[Bound],
+    neighbours: Neighbours,
+    most_steps: int = MOST_STEPS,
+) -> Calibration:
+    """Noise for all blocks of one release, and the cost of all of them together."""
+    if isinstance(mechanism, Laplace):
+        return pure(mechanism, laplace_noise(mechanism, bounds, neighbours, most_steps))
+    # proof: sums-jointly. Blocks scaled by their noise: squares of their sensitivities average.
+    squares = [sensitivity_factor(b.geometry, neighbours) ** 2 for b in bounds]
+    together = math.sqrt(sum(squares) / len(squares)) * (1 + 1e-15)
+    numbers = sum(bound.numbers for bound in bounds)
+    free_of_loss, _ = price(mechanism, together, 0.0)
+    loss = discrete_loss(numbers, fewest_sigma_steps(free_of_loss, most_steps))
+    multiplier, cost = price(mechanism, together, loss)
+    noise = multiplied_noise(multiplier, bounds, most_steps)
+    return Calibration(noise, cost, "exact Gaussian profile")
+
+
+def multiplied_noise(
+    multiplier: float, bounds: Sequence[Bound], most_steps: int = MOST_STEPS
+) -> tuple[Noise, ...]:
+    """Gaussian noise of `multiplier` for the blocks taken as one vector of unit norm."""
+    share = math.sqrt(len(bounds))  # k blocks of norm 1 are a vector of norm sqrt(k)
+    laws = []
+    for bound in bounds:
+        sigma = multiplier * bound.unit_norm * share
+        finest = math.ceil(math.log2(bound.clip / most_steps))
+        grid = 2.0 ** max(finest, math.floor(math.log2(sigma)) - GRID_BITS)
+        if steps_of(bound.clip, grid) < 1:
+            raise BudgetError(
+                f"Expected less noise than {multiplier:.3g} times the norm of a unit: "
+                "its contribution would vanish in the grid."
+            )
+        laws.append(gaussian_noise(sigma, grid))
+    return tuple(laws)
+
+
+def fewest_sigma_steps(multiplier: float, most_steps: int = MOST_STEPS) -> float:
+    """A lower bound on sigma in steps of the grid that `multiplied_noise` picks."""
+    # Either sigma has its 2^28 steps, or the grid has just clip / grid > most_steps / 2.
+    return min(2.0**GRID_BITS, multiplier * most_steps / 2)
+
+
+def laplace_noise(
+    mechanism: Laplace, bounds: Sequence[Bound], neighbours: Neighbours, most_steps: int
+) -> tuple[Noise, ...]:
+    """Laplace noise with an equal share of epsilon for each block."""
+    laws = []
+    for bound in bounds:
+        grid = 2.0 ** math.ceil(math.log2(bound.clip / most_steps))
+        l1 = _l1_steps(bound, grid, neighbours)
+        exact = Fraction(l1) * len(bounds) / Fraction(mechanism.epsilon)
+        check_scale(float(exact))
+        steps = float(math.ceil(exact))
+        while steps < exact:
+            steps = math.nextafter(steps, math.inf)
+        laws.append(Noise("discrete_laplace", steps * grid, grid))
+    return tuple(laws)
+
+
+def exact_noise(bounds: Sequence[Bound], most_steps: int = MOST_STEPS) -> tuple[Noise, ...]:
+    """No noise, on the finest grid."""
+    return tuple(
+        Noise("none", 0.0, 2.0 ** math.ceil(math.log2(b.clip / most_steps))) for b in bounds
+    )
+
+
+def steps_of(clip: float, grid: float) -> int:
+    """The bound in steps of the grid: exact, since the grid is a power of two."""
+    return math.floor(clip / grid)
+
+
+def _l1_steps(bound: Bound, grid: float, neighbours: Neighbours) -> int:
+    """How far one unit can move a block, in steps and in L1."""  # proof: sums-l1
+    clip, numbers = steps_of(bound.clip, grid), bound.numbers
+    if bound.geometry == "box":
+        return clip * numbers  # two points of a box are no further apart than its corners
+    one = clip if bound.norm == "l1" else min(clip * (math.isqrt(numbers - 1) + 1), clip * numbers)
+    return one if neighbours == "add_remove" else 2 * one

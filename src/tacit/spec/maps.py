@@ -1,0 +1,153 @@
+"""Maps over records: what a model computes for one row, in the language that suits it.
+
+A map is written for one row; the wall runs it over all rows and sums the results. In a row the
+columns of the query stand in their order as numbers: reals and integers as they are, categories and
+periods as positions among their labels, counted from 0. A row with a missing value contributes
+nothing. Nothing but the row and the public `state` may enter the result.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tacit.spec.errors import QueryError
+
+
+@dataclass(frozen=True)
+class NumbaMap:
+    """`function(row, state, out)` adds to the zeroed vector `out`; compiled by the wall.
+
+    `state` is an array, or a tuple or named tuple of arrays, that cannot be written to.
+    """
+
+    function: Callable[[Any, Any, Any], None]
+
+    def __post_init__(self) -> None:
+        _check_function(self)
+
+
+@dataclass(frozen=True)
+class SparseMap:
+    """`function(words, weights, state, out)` for a document, compiled by the wall.
+
+    `words` are the positions of its words in the vocabulary and `weights` how often each occurs;
+    `out` has a zeroed row of `width` numbers for each of these words, and for no other.
+    """
+
+    function: Callable[[Any, Any, Any, Any], None]
+    width: int
+
+    def __post_init__(self) -> None:
+        _check_function(self)
+        if isinstance(self.width, bool) or not isinstance(self.width, int) or self.width < 1:
+            raise QueryError(f"Expected width={self.width!r} >= 1 numbers for each word.")
+
+
+@dataclass(frozen=True)
+class JaxMap:
+    """`function(row, state)` in JAX, traced once; `state` is any pytree of arrays.
+
+    It returns a vector, or a mapping from the names of the blocks to arrays.
+    """
+
+    function: Callable[[Any, Any], Any]
+
+    def __post_init__(self) -> None:
+        _check_function(self)
+
+
+@dataclass(frozen=True)
+class SqlMap:
+    """`function(row)` in Ibis expressions, one for each number, computed where the data are.
+
+    The columns are attributes of `row`. Sums, differences, products, comparisons and choices are
+    allowed, and nothing that looks at another row.
+    """
+
+    function: Callable[[Any], Any]
+
+    def __post_init__(self) -> None:
+        _check_function(self)
+
+
+@dataclass(frozen=True)
+class NamedMap:
+    """What a saved release remembers of the map it was computed with."""
+
+    kind: str
+    name: str
+    digest: str
+
+
+Map = NumbaMap | SparseMap | JaxMap | SqlMap | NamedMap
+MAPS: tuple[type[Map], ...] = (NumbaMap, SparseMap, JaxMap, SqlMap)
+
+
+def named(map_: Map) -> NamedMap:
+    """The name of a map, and a fingerprint of its code and the constants it captured."""
+    if isinstance(map_, NamedMap):
+        return map_
+    function = map_.function
+    name = f"{function.__module__}.{getattr(function, '__qualname__', '?')}"
+    return NamedMap(type(map_).__name__, name, _fingerprint(function))
+
+
+def fingerprint_of(state: Any) -> str:
+    """The same for a state: arrays, numbers, and tuples, lists or mappings of them."""
+    state_hash = hashlib.sha256()
+    _feed(state, state_hash.update)
+    return state_hash.hexdigest()
+
+
+def _check_function(map_: Any) -> None:
+    if not callable(map_.function):
+        kind = type(map_).__name__
+        raise QueryError(f"Expected {kind}(function), got {kind}({map_.function!r}).")
+
+
+def _fingerprint(function: Any) -> str:
+    code_hash = hashlib.sha256()
+    _feed_code(getattr(function, "py_func", function), code_hash.update)
+    return code_hash.hexdigest()
+
+
+def _feed_code(function: Any, feed: Callable[[bytes], None]) -> None:
+    code = getattr(function, "__code__", None)
+    if code is None:
+        feed(repr(type(function)).encode())
+        return
+    stack = [code]
+    while stack:
+        here = stack.pop()
+        feed(here.co_code + repr(here.co_names).encode())
+        for constant in here.co_consts:
+            if hasattr(constant, "co_code"):
+                stack.append(constant)
+            else:
+                feed(repr(constant).encode())
+    for cell in function.__closure__ or ():
+        _feed(cell.cell_contents, feed)
+
+
+def _feed(value: Any, feed: Callable[[bytes], None]) -> None:
+    if isinstance(value, Mapping):
+        for key in sorted(value, key=str):
+            feed(str(key).encode())
+            _feed(value[key], feed)
+    elif isinstance(value, (tuple, list)):
+        feed(f"{len(value)}".encode())
+        for part in value:
+            _feed(part, feed)
+    elif callable(value):
+        _feed_code(getattr(value, "py_func", value), feed)
+    elif value is None or isinstance(value, (str, bytes)):
+        feed(repr(value).encode())
+    else:
+        array = np.asarray(value)
+        feed(f"{array.dtype}{array.shape}".encode())
+        feed(array.tobytes())

@@ -1,0 +1,155 @@
+"""A plan: releases to be paid for at once and asked for one by one. No data, no randomness."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Literal
+
+from tacit.spec.budget import Number, delta_of
+from tacit.spec.errors import BudgetError
+from tacit.spec.mechanisms import Exact, Exponential, Gaussian, Laplace
+
+Geometry = Literal["free", "nonnegative", "box", "simplex"]
+GEOMETRIES: tuple[Geometry, ...] = ("free", "nonnegative", "box", "simplex")
+_MOST_STEPS = 10**8
+
+
+@dataclass(frozen=True)
+class Everyone:
+    """Every unit takes part in every step."""
+
+    rate = 1.0
+
+
+@dataclass(frozen=True)
+class Poisson:
+    """Each unit takes part in a step with probability `rate`, independently of all others."""
+
+    rate: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rate", _rate(self.rate))
+
+
+@dataclass(frozen=True)
+class WithoutReplacement:
+    """`size` of the `population` units take part, all subsets alike. Needs a public population."""
+
+    size: int
+    population: int
+
+    def __post_init__(self) -> None:
+        if not all(isinstance(n, int) and not isinstance(n, bool) for n in vars(self).values()):
+            raise BudgetError("Expected whole numbers: WithoutReplacement(size, population).")
+        if not 0 < self.size <= self.population <= 2**31:
+            raise BudgetError(
+                f"Expected 0 < size={self.size} <= population={self.population} <= 2**31."
+            )
+
+    @property
+    def rate(self) -> float:
+        return self.size / self.population
+
+
+Subsampling = Everyone | Poisson | WithoutReplacement
+SUBSAMPLING: tuple[type[Subsampling], ...] = (Everyone, Poisson, WithoutReplacement)
+
+
+@dataclass(frozen=True)
+class Steps:
+    """`count` releases with the same mechanism, sampling and shape of a unit's contribution.
+
+    `numbers` is the most that one of them may hold.
+    """
+
+    count: int
+    mechanism: Gaussian | Laplace | Exponential | Exact
+    sampling: Subsampling = Everyone()
+    geometry: Geometry = "free"
+    numbers: int = 10**6
+
+    def __post_init__(self) -> None:
+        if isinstance(self.count, bool) or not isinstance(self.count, int):
+            raise BudgetError(f"Expected a whole number of steps, got {self.count!r}.")
+        if not 0 < self.count <= _MOST_STEPS:
+            raise BudgetError(f"Expected 0 < count={self.count} <= {_MOST_STEPS} steps.")
+        if not isinstance(self.sampling, SUBSAMPLING):
+            raise BudgetError(
+                "Expected sampling to be tacit.Everyone(), tacit.Poisson(rate) or "
+                f"tacit.WithoutReplacement(size, population), got {self.sampling!r}."
+            )
+        if self.geometry not in GEOMETRIES:
+            raise BudgetError(f"Expected geometry={self.geometry!r} among {', '.join(GEOMETRIES)}.")
+        if not (isinstance(self.numbers, int) and 0 < self.numbers <= 10**8):
+            raise BudgetError(f"Expected 0 < numbers={self.numbers} <= 10**8.")
+        match self.mechanism:
+            case Gaussian(noise_multiplier=None):
+                raise BudgetError(
+                    "Expected Gaussian(noise_multiplier=...) in a plan: "
+                    "tacit.accounting.noise_multiplier(epsilon=..., ...) finds it."
+                )
+            case Laplace() | Exponential() if not isinstance(self.sampling, Everyone):
+                raise BudgetError("Expected Gaussian noise where a step samples units.")
+            case Gaussian() | Laplace() | Exponential() | Exact():
+                pass
+            case _:
+                raise BudgetError(f"Expected a mechanism for the steps, got {self.mechanism!r}.")
+
+    def to_dict(self) -> dict[str, Any]:
+        facts: dict[str, Any] = {"steps": self.count, "mechanism": type(self.mechanism).__name__}
+        match self.mechanism:
+            case Gaussian(noise_multiplier=multiplier):
+                facts["noise_multiplier"] = multiplier
+            case Laplace(epsilon=epsilon) | Exponential(epsilon=epsilon):
+                facts["epsilon"] = str(epsilon)
+        facts["sampling"] = type(self.sampling).__name__
+        return {**facts, **vars(self.sampling), "geometry": self.geometry, "numbers": self.numbers}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Steps that are charged once, together, before the first of them.
+
+    Parameters
+    ----------
+    *steps
+        One or more `Steps`, taken in their order.
+    delta
+        Where the cost of all of them together is read off. May be 0 if all are Laplace steps.
+
+    Examples
+    --------
+    >>> from tacit.spec.mechanisms import Gaussian
+    >>> plan = Plan(Steps(100, Gaussian(noise_multiplier=2.0), Poisson(0.01)), delta=1e-6)
+    >>> plan.count
+    100
+    """
+
+    steps: tuple[Steps, ...]
+    delta: Decimal
+
+    def __init__(self, *steps: Steps, delta: Number | None = None) -> None:
+        if not steps or not all(isinstance(some, Steps) for some in steps):
+            raise BudgetError("Expected tacit.Plan(tacit.Steps(...), ..., delta=...).")
+        if delta is None:
+            raise BudgetError("Expected a plan to name a delta, for example delta=1e-6.")
+        pure = all(isinstance(some.mechanism, Laplace) for some in steps)
+        object.__setattr__(self, "steps", tuple(steps))
+        object.__setattr__(self, "delta", delta_of(delta, zero=pure))
+
+    @property
+    def count(self) -> int:
+        return sum(some.count for some in self.steps)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"steps": [some.to_dict() for some in self.steps], "delta": str(self.delta)}
+
+
+def _rate(rate: float) -> float:
+    if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0 < rate <= 1:
+        raise BudgetError(f"Expected 0 < sampling rate {rate!r} <= 1.")
+    if not math.isfinite(rate) or rate < 1e-6:
+        raise BudgetError(f"Expected a sampling rate of at least 1e-6, got {rate!r}.")
+    return float(rate)

@@ -1,0 +1,211 @@
+"""Exact samplers in integers, compiled: discrete Laplace and Gaussian, geometric skips, subsets.
+
+The algorithms are those of Canonne, Kamath and Steinke (2020): all randomness is a stream of
+32-bit words, all probabilities are compared exactly. A float only decides what it can decide with
+certainty; the rest is settled bit by bit. A call that runs out of words in the middle of a sample
+leaves them for the next try, so that long samples are as likely as they should be.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+LARGEST_SIGMA = 2**30  # 2 sigma^2 must fit in 62 bits
+LARGEST_LAPLACE = 2**56  # forty scales must fit in 62 bits
+SKIP_BITS = 32  # a unit's chance to be sampled is 1 - exp(-k / 2^32)
+
+_compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
+
+
+@_compiled
+def _word(words, at):
+    """The next 32 bits; past the end nothing that is computed will be used."""
+    i = at[0]
+    at[0] = i + 1
+    return np.uint64(words[i]) if i < words.size else np.uint64(0)
+
+
+@_compiled
+def _below(n, words, at):
+    """A uniform integer from 0 to n - 1, for n up to 2^62."""
+    if n <= np.uint64(1) << np.uint64(32):
+        # Lemire (2019): the high half of a product, unless the low half betrays a bias.
+        low_mask = np.uint64(0xFFFFFFFF)
+        product = _word(words, at) * n
+        low = product & low_mask
+        if low < n:
+            threshold = ((np.uint64(1) << np.uint64(32)) - n) % n
+            while low < threshold and at[0] <= words.size:
+                product = _word(words, at) * n
+                low = product & low_mask
+        return product >> np.uint64(32)
+    mask = n - np.uint64(1)
+    for shift in (1, 2, 4, 8, 16, 32):
+        mask |= mask >> np.uint64(shift)
+    while at[0] <= words.size:
+        high = _word(words, at) << np.uint64(32)
+        value = (high | _word(words, at)) & mask
+        if value < n:
+            return value
+    return np.uint64(0)
+
+
+@_compiled
+def _chance(numerator, denominator, words, at):
+    """True with probability numerator / denominator exactly; denominator up to 2^62."""
+    first = _word(words, at)
+    if at[0] > words.size:
+        return False
+    # The quotient in doubles is off by less than 2^-51: far from equality it decides.
+    quotient = float(numerator) / float(denominator) * 4294967296.0
+    if float(first) + 1.0 < quotient - 1.0:
+        return True
+    if float(first) > quotient + 1.0:
+        return False
+    rest = numerator
+    for i in range(32):  # long division, against the bits of the first word
+        rest <<= np.uint64(1)
+        digit = rest >= denominator
+        if digit:
+            rest -= denominator
+        bit = (first >> np.uint64(31 - i)) & np.uint64(1) == np.uint64(1)
+        if digit != bit:
+            return digit
+    while at[0] <= words.size:  # and of as many more as it takes
+        word = _word(words, at)
+        for i in range(32):
+            rest <<= np.uint64(1)
+            digit = rest >= denominator
+            if digit:
+                rest -= denominator
+            bit = (word >> np.uint64(31 - i)) & np.uint64(1) == np.uint64(1)
+            if digit != bit:
+                return digit
+    return False
+
+
+@_compiled
+def _exp_chance(numerator, denominator, words, at):
+    """True with probability exp(-numerator / denominator), for a fraction from 0 to 1."""
+    k = np.uint64(1)
+    # CKS Algorithm 1: a coin of chance x / k is one of chance 1 / k and one of chance x.
+    while (k == np.uint64(1) or _chance(np.uint64(1), k, words, at)) and (
+        numerator == denominator or _chance(numerator, denominator, words, at)
+    ):
+        k += np.uint64(1)
+    return k & np.uint64(1) == np.uint64(1)
+
+
+@_compiled
+def _geometric(t, words, at):
+    """A pair (u, v) for which u + t v is k with probability proportional to exp(-k / t)."""
+    one = np.uint64(1)
+    u = _below(t, words, at)
+    while not _exp_chance(u, t, words, at) and at[0] <= words.size:
+        u = _below(t, words, at)
+    v = np.uint64(0)
+    while _exp_chance(one, one, words, at) and at[0] <= words.size:
+        v += one
+    return u, v
+
+
+@_compiled
+def _laplace(t, shift, words, at):
+    """CKS Algorithm 2: P(x) proportional to exp(-|x| 2^shift / t)."""
+    while at[0] <= words.size:
+        u, v = _geometric(t, words, at)
+        size = np.int64((u + t * v) >> np.uint64(shift))
+        negative = _word(words, at) >> np.uint64(31) == np.uint64(1)
+        if not (negative and size == 0):
+            return -size if negative else size
+    return np.int64(0)
+
+
+@_compiled
+def _gaussian(s, words, at):
+    """CKS Algorithm 3 with an integer sigma = s, and s as the scale of the proposal."""
+    one = np.uint64(1)
+    square, twice = s * s, s * s << one
+    while at[0] <= words.size:
+        u, v = _geometric(s, words, at)
+        negative = _word(words, at) >> np.uint64(31) == one
+        if negative and u == 0 and v == 0:
+            continue
+        # |y| - s = k s + r up to sign; exp(-(|y| - s)^2 / 2 s^2) factorises into coins.
+        k, r = (v - one, u) if v >= one else (np.uint64(0), s - u)
+        if r == s:
+            k, r = one, np.uint64(0)
+        accepted = _exp_chance(r * r, twice, words, at)
+        for _ in range(k):
+            accepted = accepted and _exp_chance(r, s, words, at)
+        for _ in range(k * k):
+            accepted = accepted and _exp_chance(square, twice, words, at)
+        if accepted:
+            size = np.int64(s * v + u)
+            return -size if negative else size
+    return np.int64(0)
+
+
+@_compiled
+def fill_laplace(out, done, t, shift, words):
+    """Fill `out` from `done` on; how many are filled, and how many words that took."""
+    at = np.zeros(1, np.int64)
+    used = 0
+    while done < out.size:
+        value = _laplace(t, shift, words, at)
+        if at[0] > words.size:
+            break
+        out[done] = value
+        done, used = done + 1, at[0]
+    return done, used
+
+
+@_compiled
+def fill_gaussian(out, done, s, words):
+    """The same for the discrete Gaussian."""
+    at = np.zeros(1, np.int64)
+    used = 0
+    while done < out.size:
+        value = _gaussian(s, words, at)
+        if at[0] > words.size:
+            break
+        out[done] = value
+        done, used = done + 1, at[0]
+    return done, used
+
+
+@_compiled
+def fill_skips(out, done, last, n, k, words):
+    """Append the units that a Poisson sample takes, each with chance 1 - exp(-k / 2^32).
+
+    `last` is the unit taken last. Between two that are taken lie as many as a geometric variable
+    says: the floor of another one that is k times finer.
+    """  # proof: poisson-skips
+    at = np.zeros(1, np.int64)
+    used = 0
+    t = np.uint64(1) << np.uint64(SKIP_BITS)
+    while last < n and done < out.size:
+        u, v = _geometric(t, words, at)
+        if at[0] > words.size:
+            break
+        used = at[0]
+        last += 1 + np.int64((u + t * v) // k)
+        if last < n:
+            out[done] = last
+            done += 1
+    return done, last, used
+
+
+@_compiled
+def shuffle_front(order, done, m, words):
+    """Swap a uniform choice of the rest to each of the first m places (Fisher and Yates)."""
+    at = np.zeros(1, np.int64)
+    used = 0
+    while done < m:
+        j = done + np.int64(_below(np.uint64(order.size - done), words, at))
+        if at[0] > words.size:
+            break
+        order[done], order[j] = order[j], order[done]
+        done, used = done + 1, at[0]
+    return done, used

@@ -1,0 +1,148 @@
+"""Counts: one aggregate query in the engine that holds the data, and how far one unit can move it.
+
+`resolve_counts` knows only what is public; `evaluate` reads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tacit.accounting import Calibration, Sensitivity, calibrate
+from tacit.spec.errors import QueryError
+from tacit.spec.mechanisms import Gaussian, Laplace
+from tacit.spec.queries import Counts, Key, labels_of, name_of
+from tacit.spec.release import Axis, Block, Noise
+from tacit.spec.schema import Schema
+from tacit.wall._columns import key_code
+from tacit.wall._noise import Statistic, to_steps
+from tacit.wall._rows import bounded_rows
+from tacit.wall._source import Source
+
+_MAX_CELLS = 10**7
+
+
+@dataclass(frozen=True)
+class ResolvedCounts:
+    """A query with its public levels: what will be measured and how far one unit can move it."""
+
+    query: Counts
+    schema: Schema
+    blocks: tuple[Block, ...]
+    sensitivity: Sensitivity
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        return ()
+
+    def calibrate(self, mechanism: Laplace | Gaussian) -> Calibration:
+        return calibrate(mechanism, self.sensitivity)
+
+    def exact(self) -> tuple[Noise, ...]:
+        return (Noise("none", 0.0, 1.0),) * len(self.blocks)
+
+    def bound(self, noise: Noise) -> dict[str, Any]:
+        """The sensitivity that the noise is for, as the ledger records it."""
+        by_l1 = noise.family == "discrete_laplace"
+        size = self.sensitivity.l1 if by_l1 else self.sensitivity.l2
+        return {"sensitivity": size, "norm": "L1" if by_l1 else "L2"}
+
+    def evaluate(self, source: Source, noise: tuple[Noise, ...]) -> Statistic:
+        values, units = _count(self, source)
+        return Statistic(to_steps(values, noise[0]), units)
+
+
+def resolve_counts(query: Counts, schema: Schema) -> ResolvedCounts:
+    """Look up the levels and derive the sensitivity. Opens no data."""
+    by = tuple(_axis(key, schema) for key in query.by)
+    blocks = tuple(_block(by, _axis(key, schema), schema) for key in query.columns)
+    cells = sum(block.size for block in blocks)
+    if cells > _MAX_CELLS:
+        raise QueryError(f"Expected at most {_MAX_CELLS} cells, this query has {cells}.")
+    return ResolvedCounts(query, schema, blocks, _sensitivity(blocks, schema))
+
+
+def _axis(key: Key, schema: Schema) -> Axis:
+    labels = labels_of(key, schema)
+    total = schema[name_of(key)].default is not None
+    return Axis(name_of(key), labels if total else (*labels, None))
+
+
+def _block(by: tuple[Axis, ...], axis: Axis, schema: Schema) -> Block:
+    # Two cells that sum to the public n are one number: half the sensitivity of both.
+    if (
+        not by
+        and len(axis.labels) == 2
+        and None not in axis.labels
+        and schema.neighbours == "replace_one"
+        and schema.max_rows_per_unit == 1
+    ):
+        return Block(axis.name, (Axis(axis.name, axis.labels[1:]),), omitted=tuple(axis.labels[:1]))
+    return Block(axis.name, (*by, axis))
+
+
+def _sensitivity(blocks: tuple[Block, ...], schema: Schema) -> Sensitivity:
+    """How far one unit's rows, at most k of them, can move the counts."""
+    k = schema.max_rows_per_unit
+    # proof: counts-add-remove. Every row adds one to a single cell of each table.
+    l1, l2_squared = k * len(blocks), k**2 * len(blocks)
+    unit_l2_squared = l2_squared
+    if schema.neighbours == "replace_one":
+        # proof: counts-replace-one. Old and new rows move a table by two non-negative vectors
+        # of L1 norm at most k; an omitted cell leaves a single number that moves by one.
+        full = sum(not block.omitted for block in blocks)
+        reduced = len(blocks) - full
+        l1, l2_squared = 2 * k * full + reduced, 2 * k**2 * full + reduced
+    cells = sum(block.size for block in blocks)
+    return Sensitivity(l1, l2_squared, unit_l2_squared, cells, len(blocks))
+
+
+def _count(resolved: ResolvedCounts, source: Source) -> tuple[np.ndarray, int]:
+    """All cells that the blocks measure, and the number of units."""
+    query, schema = resolved.query, resolved.schema
+    keys: list[Key] = [*query.by, *query.columns]
+    sizes = [len(labels_of(key, schema)) + 1 for key in keys]  # the last cell is missing
+    tables = [
+        np.zeros([*sizes[: len(query.by)], sizes[len(query.by) + i]], dtype=np.int64)
+        for i in range(len(query.columns))
+    ]
+    units = 0
+    # A signalling NaN among the cells would otherwise be announced by a warning.
+    with np.errstate(all="ignore"), source.read() as table:
+        rows = bounded_rows(table, source, schema)
+        codes = {
+            f"k{i}": key_code(key, schema, rows[source.name_of(name_of(key))]).fill_null(
+                sizes[i] - 1
+            )
+            for i, key in enumerate(keys)
+        }
+        counted = (
+            rows.select(first=rows["first"], **codes)
+            .group_by(list(codes))
+            .agg(rows=lambda t: t.count(), units=lambda t: t["first"].sum().cast("int64"))
+        )
+        for batch in counted.to_pyarrow_batches():
+            index = [_integers(batch.column(f"k{i}")) for i in range(len(keys))]
+            count = _integers(batch.column("rows"))
+            units += int(_integers(batch.column("units")).sum())
+            for i, counts in enumerate(tables):
+                where = (*index[: len(query.by)], index[len(query.by) + i])
+                np.add.at(counts, where, count)
+    measured = [
+        _measured(counts, block) for counts, block in zip(tables, resolved.blocks, strict=True)
+    ]
+    return np.concatenate(measured), units
+
+
+def _integers(column: pa.Array) -> np.ndarray:
+    return column.to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def _measured(counts: np.ndarray, block: Block) -> np.ndarray:
+    """The cells that a block measures, in its order."""
+    if block.omitted:
+        return counts[1:2]
+    return counts[tuple(slice(0, size) for size in block.shape)].ravel()

@@ -1,0 +1,149 @@
+"""Maps in JAX: traced once, run over chunks of rows of one fixed shape.
+
+The shape of a chunk follows from the query alone. With a shape that varied with the data, XLA could
+compute another unit's row differently in its last bits. Callbacks and other effects are refused by
+walking the traced program. JAX is imported when the first such map is compiled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from tacit.spec.errors import QueryError
+from tacit.spec.maps import JaxMap
+from tacit.wall._clip import add_rows
+from tacit.wall._rows import Rows
+
+_CHUNK = 256
+_CHUNK_NUMBERS = 2**22
+_REFUSED = ("callback", "infeed", "outfeed", "ffi", "custom_call", "debug")
+
+
+@dataclass(frozen=True)
+class JaxKernel:
+    """A compiled map over a chunk of rows."""
+
+    run: Callable[[np.ndarray, Any], Any]
+    chunk: int
+    dtype: Any
+    assumptions = ("XLA computes a row alike at every place of a chunk (tried on made-up rows)",)
+
+    def sum(self, rows: Rows, units: np.ndarray, state: Any, limits: np.ndarray) -> np.ndarray:
+        size = int(limits[-1]["stop"])
+        total, steps, sums = np.zeros(size, np.int64), np.zeros(size, np.int32), np.zeros(size)
+        which, last = _rows_of(rows.starts, units)
+        values = rows.cast(self.dtype)
+        for begin in range(0, len(which), self.chunk):
+            some = which[begin : begin + self.chunk]
+            padded = np.zeros((self.chunk, values.shape[1]), self.dtype)
+            np.take(values, some, axis=0, out=padded[: len(some)], mode="clip")
+            mapped = np.asarray(self.run(padded, state))
+            ends = last[begin : begin + self.chunk]
+            add_rows(mapped, rows.complete[some], ends, sums, steps, limits, total)
+        return total
+
+
+def _rows_of(starts: np.ndarray, units: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The rows of these units, one unit after the other, and a mark on the last of each."""
+    if starts[-1] == len(starts) - 1:  # one row each
+        return units, np.ones(len(units), np.bool_)
+    counts = starts[units + 1] - starts[units]
+    ends = np.cumsum(counts)
+    rows = ends[-1] if len(ends) else 0
+    which = np.arange(rows) + np.repeat(starts[units] - ends + counts, counts)
+    last = np.zeros(len(which), np.bool_)
+    last[ends - 1] = True
+    return which, last
+
+
+@lru_cache(maxsize=64)
+def jax_kernel(
+    map_: JaxMap, columns: int, blocks: tuple[tuple[str, tuple[int, ...]], ...]
+) -> Callable[[Any], JaxKernel]:
+    """Trace and compile a map; what it returns checks a state and gives the kernel."""
+    try:
+        import jax
+        import jax.numpy as jnp
+    except ImportError:
+        raise QueryError("A JaxMap needs JAX: pip install 'tacit[jax]'.") from None
+    numbers = sum(int(np.prod(shape)) for _, shape in blocks)
+    chunk = max(8, min(_CHUNK, 2 ** int(np.log2(max(1, _CHUNK_NUMBERS // numbers)))))
+    dtype = jnp.zeros(0).dtype  # float32, or float64 where JAX was told so
+
+    def flat(row: Any, state: Any) -> Any:
+        result = map_.function(row, state)
+        if isinstance(result, Mapping):
+            if set(result) != {name for name, _ in blocks}:
+                raise QueryError(f"Expected the map to return {', '.join(n for n, _ in blocks)}.")
+            parts = [jnp.ravel(result[name]) for name, _ in blocks]
+        else:
+            parts = [jnp.ravel(result)]
+        return jnp.concatenate(parts).astype(dtype)
+
+    side_by_side = jax.jit(jax.vmap(flat, in_axes=(0, None)))
+    one_by_one = jax.jit(lambda rows, state: jax.lax.map(lambda row: flat(row, state), rows))
+    known: dict[Any, JaxKernel] = {}
+
+    def for_state(state: Any) -> JaxKernel:
+        leaves, tree = jax.tree.flatten(state)
+        kind = (tree, *((np.shape(leaf), getattr(leaf, "dtype", type(leaf))) for leaf in leaves))
+        if kind not in known:
+            row = jax.ShapeDtypeStruct((columns,), dtype)
+            traced = jax.make_jaxpr(flat)(row, state)
+            _refuse_effects(traced)
+            if traced.out_avals[0].shape != (numbers,):
+                raise QueryError(
+                    f"Expected the map to return {numbers} numbers, "
+                    f"got {traced.out_avals[0].shape[0]}."
+                )
+            run = next(
+                (r for r in (side_by_side, one_by_one) if _alike(r, state, chunk, columns, dtype)),
+                None,
+            )
+            if run is None:
+                raise QueryError("XLA computes this map differently at different places.")
+            known[kind] = JaxKernel(run, chunk, dtype)
+        return known[kind]
+
+    return for_state
+
+
+def _alike(run: Any, state: Any, chunk: int, columns: int, dtype: Any) -> bool:
+    """Whether made-up rows give the same bits at every place of a chunk and in any company."""
+    grid = np.arange(chunk * columns, dtype=np.float64).reshape(chunk, columns)
+    rows = (np.sin(grid * 1.7) * 3).astype(dtype)
+    here = np.asarray(run(rows, state))
+    for shift in (1, 3, chunk // 2 + 1):
+        there = np.asarray(run(np.roll(rows, shift, axis=0), state))
+        if np.roll(here, shift, axis=0).tobytes() != there.tobytes():
+            return False
+    alone = np.zeros_like(rows)
+    alone[5] = rows[5]
+    return bool(np.asarray(run(alone, state))[5].tobytes() == here[5].tobytes())
+
+
+def _refuse_effects(traced: Any) -> None:
+    names = set(_primitives(traced.jaxpr))
+    bad = sorted(name for name in names if any(part in name for part in _REFUSED))
+    if bad or traced.effects:
+        what = ", ".join(bad) or "a side effect"
+        raise QueryError(
+            f"A map may not call back into Python or print: it uses {what}. "
+            "Nothing was charged or read."
+        )
+
+
+def _primitives(program: Any) -> Iterator[str]:
+    """The names of all operations of a traced program, those inside loops and branches too."""
+    for equation in program.eqns:
+        yield equation.primitive.name
+        for parameter in equation.params.values():
+            for part in parameter if isinstance(parameter, (tuple, list)) else (parameter,):
+                inner = getattr(part, "jaxpr", part)
+                if hasattr(inner, "eqns"):
+                    yield from _primitives(inner)

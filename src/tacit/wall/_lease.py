@@ -1,0 +1,167 @@
+"""A lease: steps that have been paid for, asked for one by one, with no I/O between them.
+
+What was charged is fixed by the plan: how many steps, the noise relative to a unit's bound, who
+takes part, and the geometry. The map, its state and the clip may change from step to step.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from tacit.accounting.sums import MOST_STEPS, laplace_noise, multiplied_noise
+from tacit.spec.certificate import Certificate
+from tacit.spec.errors import BudgetError, QueryError
+from tacit.spec.maps import SqlMap
+from tacit.spec.mechanisms import Exact, Gaussian, Laplace
+from tacit.spec.plan import (
+    Geometry,
+    Plan,
+    Steps,
+)
+from tacit.spec.queries import Query
+from tacit.spec.release import Noise, Release
+from tacit.spec.schema import Schema
+from tacit.spec.sums import BoundedSum
+from tacit.wall._ahead import Batches, NoiseAhead
+from tacit.wall._noise import Words
+from tacit.wall._source import shielded
+from tacit.wall._sums import Data, ResolvedSum, resolve_sum
+
+# Which contributions are of a geometry: a box and a simplex lie in the non-negative orthant.
+_WITHIN: dict[Geometry, set[str]] = {
+    "free": {"free", "nonnegative", "box", "simplex"},
+    "nonnegative": {"nonnegative", "box", "simplex"},
+    "box": {"box"},
+    "simplex": {"simplex"},
+}
+
+
+class Lease:
+    """Steps of a plan that have been charged for. Made by `prepay` of a `Wall` or a `Public`.
+
+    Formal guarantee: all steps together cost what the plan was charged, whatever is asked in them
+    and however the questions depend on earlier answers. A lease cannot be copied, pickled, used in
+    another process or made to answer more often than it was paid for.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        schema: Schema,
+        load: Callable[[tuple[str, ...]], Data],
+        certificate: Certificate,
+        words: Words,
+    ) -> None:
+        self._plan = plan
+        self._schema = schema
+        self._load = load
+        self._certificate = certificate
+        self._process = os.getpid()
+        self._lock = threading.Lock()
+        self._used = 0
+        self._resolved: dict[Any, tuple[ResolvedSum, tuple[Noise, ...], Certificate]] = {}
+        self._data: dict[tuple[str, ...], Data] = {}
+        self._batches = Batches(words)
+        self._noise = NoiseAhead(words)
+
+    @property
+    def plan(self) -> Plan:
+        return self._plan
+
+    @property
+    def certificate(self) -> Certificate:
+        return self._certificate
+
+    @property
+    def steps_left(self) -> int:
+        return self._plan.count - self._used
+
+    def release(self, query: Query) -> Release:
+        """The next step: one noisy sum over the units that take part in it."""
+        if os.getpid() != self._process:
+            raise BudgetError("A lease cannot be used after a fork: steps would be taken twice.")
+        with self._lock:
+            steps = self._next()
+            resolved, noise, certificate = self._resolve(query, steps)
+            # proof: lease-count. A step is used up before the data are touched.
+            self._used += 1
+            data = self._rows(resolved.query.columns)
+            units = self._batches.next(steps.sampling, data.units)
+            total = shielded(lambda: resolved.sum(data, units, noise))
+            for law, block in zip(noise, resolved.ranges, strict=True):
+                if law.family != "none":  # an empty batch gets its noise like any other
+                    total[block] += self._noise.next(law, block.stop - block.start)
+        return Release(
+            steps=total,
+            blocks=resolved.blocks,
+            noise=noise,
+            n=data.units if self._schema.neighbours == "replace_one" else None,
+            schema=self._schema,
+            query=resolved.query,
+            certificate=certificate,
+        )
+
+    def _next(self) -> Steps:
+        before = 0
+        for steps in self._plan.steps:
+            before += steps.count
+            if self._used < before:
+                return steps
+        raise BudgetError(
+            f"All {self._plan.count} steps of this lease are used. Nothing was read; "
+            "prepay another plan to go on."
+        )
+
+    def _resolve(
+        self, query: Query, steps: Steps
+    ) -> tuple[ResolvedSum, tuple[Noise, ...], Certificate]:
+        if not isinstance(query, BoundedSum) or isinstance(query.map, SqlMap):
+            raise QueryError(
+                "Expected a BoundedSum with a NumbaMap, SparseMap or JaxMap in a lease; "
+                "ask for anything else with release() of the wall."
+            )
+        key = (steps, query.map, query.columns, query.blocks)
+        if key in self._resolved:
+            resolved, noise, certificate = self._resolved[key]
+            return resolved.at(query), noise, certificate
+        resolved = resolve_sum(query, self._schema)
+        for bound in resolved.bounds:
+            if bound.geometry not in _WITHIN[steps.geometry]:
+                raise QueryError(
+                    f"The steps were paid for with geometry={steps.geometry!r}; "
+                    f"this query has {bound.geometry!r}."
+                )
+        if query.numbers > steps.numbers:
+            raise QueryError(
+                f"The steps were paid for with at most {steps.numbers} numbers each; "
+                f"this query has {query.numbers}."
+            )
+        certificate = self._certificate.assuming(resolved.assumptions)
+        self._resolved[key] = resolved, _noise(steps, resolved), certificate
+        return self._resolved[key]
+
+    def _rows(self, columns: tuple[str, ...]) -> Data:
+        if columns not in self._data:
+            self._data[columns] = shielded(lambda: self._load(columns))
+        return self._data[columns]
+
+    def __repr__(self) -> str:
+        return f"Lease({self.steps_left} of {self._plan.count} steps left)"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("A Lease cannot be copied or pickled: its steps would be taken twice.")
+
+
+def _noise(steps: Steps, resolved: ResolvedSum) -> tuple[Noise, ...]:
+    match steps.mechanism:
+        case Gaussian(noise_multiplier=float(multiplier)):
+            return multiplied_noise(multiplier, resolved.bounds)
+        case Laplace() as laplace:
+            return laplace_noise(laplace, resolved.bounds, resolved.schema.neighbours, MOST_STEPS)
+        case Exact():
+            return resolved.exact()
+        case _:
+            raise QueryError("Expected steps with Gaussian or Laplace noise for a sum.")

@@ -1,0 +1,146 @@
+"""Maps in Ibis: row-wise expressions, clipped, rounded and summed by the engine with the data.
+
+Each row is bounded, at most k rows of a unit are kept, so a unit contributes at most k bounds.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ibis
+import ibis.expr.operations as ops
+import ibis.expr.types as ir
+import numpy as np
+
+from tacit.spec.errors import QueryError
+from tacit.spec.maps import SqlMap
+from tacit.spec.release import Noise
+from tacit.spec.schema import Schema
+from tacit.spec.sums import Bound, BoundedSum
+from tacit.wall._clip import limits_of
+from tacit.wall._columns import value
+from tacit.wall._rows import bounded_rows
+from tacit.wall._source import Source
+
+# The most steps of a row: sums of 2^14 squares stay within 64 bits on every engine.
+SQL_STEPS = 2**24
+_MOST_NUMBERS = 2**14
+# One row in, one value out, and no value that makes an engine raise.
+_ALLOWED = (
+    ops.Field, ops.Literal, ops.Add, ops.Subtract, ops.Multiply, ops.Negate, ops.Abs,
+    ops.IfElse, ops.Greatest, ops.Least, ops.Comparison, ops.And, ops.Or, ops.Not, ops.Xor,
+)  # fmt: skip
+
+
+def checked(query: BoundedSum, row: ir.Table) -> list[ir.NumericValue]:
+    """The map's expressions over a row, if all they do is arithmetic within it."""
+    assert isinstance(query.map, SqlMap)
+    function = query.map.function
+    try:
+        found = function(row)
+    except AttributeError as error:
+        raise QueryError(f"The map asks for what is not in the row: {error}.") from None
+    values = list(found) if isinstance(found, (list, tuple)) else [found]
+    numbers = query.numbers
+    if len(values) != numbers or numbers > _MOST_NUMBERS:
+        raise QueryError(
+            f"Expected {numbers} expressions, at most {_MOST_NUMBERS}; got {len(values)}."
+        )
+    return [_checked(value_, row) for value_ in values]
+
+
+def _checked(value_: Any, row: ir.Table) -> ir.FloatingValue:
+    found = value_ if isinstance(value_, ir.Value) else ibis.literal(value_)
+    op = found.op()
+    for node in op.find(ops.Value, filter=ops.Value):
+        cast = isinstance(node, ops.Cast) and node.to.is_float64()
+        foreign = isinstance(node, ops.Field) and node.rel != row.op()
+        text = isinstance(node, ops.Literal) and not (
+            node.dtype.is_numeric() or node.dtype.is_boolean()
+        )
+        if not (cast or isinstance(node, _ALLOWED)) or foreign or text:
+            raise QueryError(
+                "A SqlMap may add, subtract, multiply, compare and choose within one row; "
+                f"it uses {type(node).__name__}."
+            )
+    numbers = [n for n in op.find(ops.Literal, filter=ops.Value) if n.dtype.is_numeric()]
+    found = op.replace({n: _real(float(n.value)).op() for n in numbers}, filter=ops.Value).to_expr()
+    return ibis.ifelse(found, _ONE, _ZERO) if found.type().is_boolean() else found.cast("float64")
+
+
+def _real(number: float) -> ir.FloatingValue:
+    """A double. Written plainly it would be a decimal to some engines, which can overflow."""
+    return ibis.literal(repr(number)).cast("float64")
+
+
+_ZERO, _ONE = _real(0.0), _real(1.0)
+
+
+def stand_in(query: BoundedSum) -> ir.Table:
+    """A table without rows, for checking a map before anything is charged."""
+    return ibis.table(dict.fromkeys(query.columns, "float64"), name="row")
+
+
+def sum_in_engine(
+    query: BoundedSum, schema: Schema, source: Source, noise: tuple[Noise, ...]
+) -> tuple[np.ndarray, int]:
+    """The sum in steps of the grids, and the number of units."""
+    with np.errstate(all="ignore"), source.read() as table:
+        rows = bounded_rows(table, source, schema)
+        cells = [value(schema[name], rows[source.name_of(name)]) for name in query.columns]
+        rows = rows.select(first=rows["first"], **{f"x{i}": c for i, c in enumerate(cells)})
+        units = rows.agg(units=rows["first"].sum().fill_null(0))
+        row = rows.filter(ibis.and_(*[rows[f"x{i}"].notnull() for i in range(len(cells))]))
+        row = row.select(**{name: row[f"x{i}"] for i, name in enumerate(query.columns)})
+        steps = _steps(checked(query, row), query.bounds, noise)
+        summed = row.select(**{f"s{i}": step for i, step in enumerate(steps)})
+        sums = summed.agg(**{c: summed[c].sum().fill_null(0) for c in summed.columns})
+        found = sums.to_pyarrow().to_pylist()[0]
+        total = np.array([int(found[f"s{i}"]) for i in range(len(steps))], dtype=np.int64)
+        return total, int(units.to_pyarrow().to_pylist()[0]["units"])
+
+
+def _steps(
+    values: list[ir.NumericValue], bounds: tuple[Bound, ...], noise: tuple[Noise, ...]
+) -> list[ir.IntegerValue]:
+    """Each row's values in whole steps: the same rule as for one unit in `_clip`."""
+    limits = limits_of(bounds, noise)
+    steps: list[ir.IntegerValue] = []
+    for limit, bound in zip(limits, bounds, strict=True):
+        some = values[limit["start"] : limit["stop"]]
+        usable = ibis.and_(*[_finite(x) for x in some])
+        some = [ibis.ifelse(usable, x, _ZERO) for x in some]
+        if bound.geometry != "free":
+            some = [ibis.ifelse(x > 0, x, _ZERO) for x in some]
+        clip, per_step = _real(float(limit["clip"])), _real(float(limit["per_step"]))
+        most = int(limit["most"])
+        if bound.geometry == "box":
+            steps += [_whole(ibis.ifelse(x < clip, x, clip) * per_step) for x in some]
+            continue
+        sizes = [x.abs() if bound.norm == "l1" else x * x for x in some]
+        norm = _sum(sizes) if bound.norm == "l1" else _sum(sizes).sqrt()
+        # A hair shorter than the bound, so that rounding cannot make it too long.
+        shrunk = clip * _real(1 - 2.0**-40) / norm
+        scale = ibis.ifelse(norm <= clip, _ONE, shrunk)
+        whole = [_whole(x * scale * per_step) for x in some]
+        length = _sum([w.abs() if bound.norm == "l1" else w * w for w in whole])
+        fits = (length <= (most if bound.norm == "l1" else most**2)) & _finite(norm)
+        steps += [ibis.ifelse(fits, w, 0) for w in whole]
+    return steps
+
+
+def _sum(values: list[Any]) -> Any:
+    total = values[0]
+    for value_ in values[1:]:
+        total = total + value_
+    return total
+
+
+def _finite(x: ir.FloatingValue) -> ir.BooleanValue:
+    return (~x.isnan() & ~x.isinf()).fill_null(False)
+
+
+def _whole(x: ir.FloatingValue) -> ir.IntegerValue:
+    """Towards zero, and only then to an integer: engines disagree on how a cast rounds."""
+    safe = ibis.ifelse(x.abs() <= SQL_STEPS, x, _ZERO)
+    return ibis.ifelse(safe < 0, -((-safe).floor()), safe.floor()).cast("int64")

@@ -1,0 +1,159 @@
+"""Bounded sums: the map is compiled and checked first, then charged for, then run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from tacit.accounting import Calibration
+from tacit.accounting.sums import MOST_STEPS, calibrate_sum, exact_noise
+from tacit.spec.columns import Tokens
+from tacit.spec.errors import QueryError
+from tacit.spec.maps import JaxMap, NamedMap, NumbaMap, SparseMap, SqlMap
+from tacit.spec.mechanisms import Gaussian, Laplace
+from tacit.spec.release import Axis, Block, Noise
+from tacit.spec.schema import Schema
+from tacit.spec.sums import Bound, BoundedSum
+from tacit.wall import _sql
+from tacit.wall._clip import limits_of
+from tacit.wall._documents import Documents, DocumentSource
+from tacit.wall._jax import JaxKernel, jax_kernel
+from tacit.wall._maps import (
+    NumbaKernel,
+    SparseKernel,
+    compiling,
+    fixed_state,
+    numba_kernel,
+    sparse_kernel,
+)
+from tacit.wall._noise import Statistic
+from tacit.wall._rows import Rows, load_rows
+from tacit.wall._source import Source
+
+Kernel = NumbaKernel | SparseKernel | JaxKernel
+Data = Rows | Documents
+
+
+@dataclass(frozen=True)
+class ResolvedSum:
+    """A query whose map has been compiled: what one unit can contribute and how it is summed.
+
+    `bounds` are those of one unit: for a `SqlMap`, which bounds rows, as many times a row's as a
+    unit has rows. `kernel` is None where the engine computes the sum.
+    """
+
+    query: BoundedSum
+    schema: Schema
+    blocks: tuple[Block, ...]
+    bounds: tuple[Bound, ...]
+    kernel: Kernel | None
+    state: Any
+
+    @cached_property
+    def ranges(self) -> tuple[slice, ...]:
+        """Where each block stands in the sum."""
+        ends = np.cumsum([0, *(bound.numbers for bound in self.bounds)])
+        return tuple(slice(int(a), int(b)) for a, b in pairwise(ends))
+
+    @property
+    def most_steps(self) -> int:
+        return MOST_STEPS if self.kernel else _sql.SQL_STEPS
+
+    def calibrate(self, mechanism: Laplace | Gaussian) -> Calibration:
+        return calibrate_sum(mechanism, self.bounds, self.schema.neighbours, self.most_steps)
+
+    def exact(self) -> tuple[Noise, ...]:
+        return exact_noise(self.bounds, self.most_steps)
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        return self.kernel.assumptions if isinstance(self.kernel, JaxKernel) else ()
+
+    def bound(self, noise: Noise) -> dict[str, Any]:
+        return {}  # the blocks of the query say it
+
+    def evaluate(self, source: Source | DocumentSource, noise: tuple[Noise, ...]) -> Statistic:
+        if self.kernel is None:
+            assert isinstance(source, Source)
+            return Statistic(*_sql.sum_in_engine(self.query, self.schema, source, noise))
+        data = load(source, self.schema, self.query.columns)
+        return Statistic(self.sum(data, np.arange(data.units), noise), data.units)
+
+    def at(self, query: BoundedSum) -> ResolvedSum:
+        """The same map and bounds at another state."""
+        kernel, state = _compiled(query)
+        other = object.__new__(ResolvedSum)
+        other.__dict__.update(self.__dict__, query=query, kernel=kernel, state=state)
+        return other
+
+    def sum(self, data: Data, units: np.ndarray, noise: tuple[Noise, ...]) -> np.ndarray:
+        """The sum over some units, in steps."""
+        assert self.kernel is not None
+        limits = limits_of(self.bounds, noise)
+        return self.kernel.sum(data, units, self.state, limits)  # type: ignore[arg-type]
+
+
+def load(source: Source | DocumentSource, schema: Schema, columns: tuple[str, ...]) -> Data:
+    """What a map runs over, read once."""
+    if isinstance(source, DocumentSource):
+        return source.read()
+    return load_rows(source, schema, columns)
+
+
+def resolve_sum(query: BoundedSum, schema: Schema) -> ResolvedSum:
+    """Check the query against the schema and compile its map. Opens no data."""
+    for name in query.columns:
+        wanted = isinstance(query.map, SparseMap)
+        if isinstance(schema[name], Tokens) != wanted:
+            raise QueryError(
+                f"Column {name!r} is of {type(schema[name]).__name__}: a SparseMap reads one "
+                "column of Tokens, and every other map reads the other columns."
+            )
+    bounds = query.bounds
+    if isinstance(query.map, SqlMap):
+        rows = schema.max_rows_per_unit  # proof: sums-rows
+        bounds = tuple(replace(bound, clip=bound.clip * rows) for bound in bounds)
+    if isinstance(query.map, SparseMap):
+        (tokens,) = (schema[name] for name in query.columns)
+        assert isinstance(tokens, Tokens)
+        shape = (len(tokens.vocabulary), query.map.width)
+        if bounds[0].shape != shape:
+            raise QueryError(f"Expected size={shape}: a row for each word of the vocabulary.")
+        if bounds[0].geometry == "box":
+            raise QueryError('Expected another geometry than "box" for a SparseMap.')
+    blocks = tuple(_block(name, bound) for name, bound in query.blocks)
+    kernel, state = _compiled(query)
+    return ResolvedSum(query, schema, blocks, bounds, kernel, state)
+
+
+def _block(name: str, bound: Bound) -> Block:
+    axes = tuple(Axis(f"{name}.{i}", range(size)) for i, size in enumerate(bound.shape))
+    return Block(name, axes)
+
+
+def _compiled(query: BoundedSum) -> tuple[Kernel | None, Any]:
+    """The compiled map, and the state in the form it takes."""
+    columns, state = len(query.columns), query.state
+    match query.map:
+        case NumbaMap() | SparseMap():
+            state = fixed_state(state)
+            loop: NumbaKernel | SparseKernel = (
+                numba_kernel(query.map)
+                if isinstance(query.map, NumbaMap)
+                else sparse_kernel(query.map)
+            )
+            limits = limits_of(query.bounds, exact_noise(query.bounds))
+            compiling(lambda: loop.compile(columns, state, limits))
+            return loop, state
+        case JaxMap():
+            shapes = tuple((name, bound.shape) for name, bound in query.blocks)
+            return jax_kernel(query.map, columns, shapes)(state), state
+        case SqlMap():
+            _sql.checked(query, _sql.stand_in(query))
+            return None, state
+        case NamedMap(name=name):
+            raise QueryError(f"Expected the map {name} itself: a saved release keeps its name.")

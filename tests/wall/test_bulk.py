@@ -1,0 +1,171 @@
+"""The compiled samplers are exact. False-alarm rate of each statistical test: 1e-6."""
+
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binom, chi2, norm
+
+from tacit.spec.release import Noise
+from tacit.wall import _bulk, _noise
+from tacit.wall._noise import draw, draw_bulk, draw_poisson, draw_subset, os_words
+from tacit.wall._public import seeded_words
+from tests.wall.test_noise import ALARM, chi_square_p
+
+LAWS = [
+    Noise("discrete_laplace", 0.7, 1.0),
+    Noise("discrete_laplace", 3.0, 0.25),
+    Noise("discrete_laplace", 12.5, 1.0),
+    Noise("discrete_gaussian", 1.0, 1.0),
+    Noise("discrete_gaussian", 2.0, 0.5),
+    Noise("discrete_gaussian", 37.0, 1.0),
+]
+
+
+def stream(words: np.ndarray, portion: int):
+    """A fixed stream of words, handed out in portions whatever is asked for."""
+    state = {"at": 0}
+
+    def take(count: int) -> np.ndarray:
+        size = min(portion, count) if portion else count
+        part = words[state["at"] : state["at"] + size]
+        assert len(part) == size, "the test's stream is too short"
+        state["at"] += size
+        return part
+
+    return take
+
+
+@pytest.mark.parametrize("noise", LAWS, ids=str)
+def test_bulk_noise_has_its_exact_law(noise):
+    assert chi_square_p(draw_bulk(noise, 200_000), noise) > ALARM
+
+
+@pytest.mark.parametrize("noise", [LAWS[2], LAWS[5]], ids=str)
+def test_the_test_would_notice_other_noise(noise):
+    wrong = Noise(noise.family, noise.scale * 41 / 37, noise.grid)
+    assert chi_square_p(draw_bulk(noise, 200_000), wrong) < ALARM
+
+
+@pytest.mark.parametrize("noise", LAWS, ids=str)
+def test_bulk_noise_and_opendp_agree(noise):
+    """Two-sample chi-square over cells that both fill."""
+    ours, theirs = draw_bulk(noise, 100_000), draw(noise, 9_000)
+    edges = np.unique(np.quantile(ours, np.linspace(0, 1, 40)))[1:-1]
+    a = np.bincount(np.searchsorted(edges, ours), minlength=len(edges) + 1)
+    b = np.bincount(np.searchsorted(edges, theirs), minlength=len(edges) + 1)
+    both = a + b
+    expected = both * len(theirs) / (len(ours) + len(theirs))
+    keep = expected > 5
+    share = len(ours) / len(theirs)
+    statistic = ((b * np.sqrt(share) - a / np.sqrt(share)) ** 2 / np.maximum(both, 1))[keep].sum()
+    assert chi2.sf(statistic, keep.sum() - 1) > ALARM
+
+
+@pytest.mark.parametrize("sigma", [2**20 + 7, 2**28, 2**29 - 1, 2**30])
+def test_wide_gaussian_noise_is_gaussian_in_its_high_and_uniform_in_its_low_bits(sigma):
+    drawn = draw_bulk(Noise("discrete_gaussian", float(sigma), 1.0), 200_000)
+    edges = norm.ppf(np.arange(1, 64) / 64) * sigma
+    seen = np.bincount(np.searchsorted(edges, drawn), minlength=64)
+    assert chi2.sf(((seen - 3125) ** 2 / 3125).sum(), 63) > ALARM
+    for bits in (1, 4, 7):
+        low = np.bincount(drawn % 2**bits, minlength=2**bits)
+        expected = 200_000 / 2**bits
+        assert chi2.sf(((low - expected) ** 2 / expected).sum(), 2**bits - 1) > ALARM
+
+
+@pytest.mark.parametrize("noise", [LAWS[0], LAWS[5], Noise("discrete_gaussian", 2.0**28, 1.0)])
+def test_running_out_of_words_changes_nothing(noise):
+    """A sample that is cut short is tried again with the same words, not dropped."""
+    words = os_words(40_000)
+    whole = draw_bulk(noise, 1_000, stream(words, 0))
+    for portion in (1, 7, 100):
+        np.testing.assert_array_equal(draw_bulk(noise, 1_000, stream(words, portion)), whole)
+
+
+def test_running_out_of_words_changes_no_batch():
+    words = os_words(20_000)
+    whole = draw_poisson(5_000, 0.1, stream(words, 0))
+    for portion in (1, 13):
+        np.testing.assert_array_equal(draw_poisson(5_000, 0.1, stream(words, portion)), whole)
+
+
+@settings(deadline=None, max_examples=300)
+@given(
+    denominator=st.integers(2, 2**62),
+    share=st.fractions(0, 1),
+    nudge=st.integers(-2, 2),
+    tail=st.lists(st.integers(0, 2**32 - 1), min_size=8, max_size=8),
+    exact_prefix=st.integers(0, 4),
+)
+def test_a_coin_is_compared_exactly(denominator, share, nudge, tail, exact_prefix):
+    """Words that follow the chance's own digits for a while, then leave them."""
+    numerator = min(int(share * denominator), denominator - 1)
+    digits, rest = [], Fraction(numerator, denominator)
+    for _ in range(exact_prefix + 1):
+        rest *= 2**32
+        digits.append(int(rest))
+        rest -= int(rest)
+    digits[-1] = min(max(digits[-1] + nudge, 0), 2**32 - 1)
+    words = np.array([*digits, *tail], np.uint32)
+    drawn = sum(Fraction(int(w), 2 ** (32 * (i + 1))) for i, w in enumerate(words))
+    width = Fraction(1, 2 ** (32 * len(words)))
+    chance = Fraction(numerator, denominator)
+    if chance <= drawn or drawn + width <= chance:  # the words decide it
+        at = np.zeros(1, np.int64)
+        got = _bulk._chance(np.uint64(numerator), np.uint64(denominator), words, at)
+        assert got == (drawn < chance)
+
+
+@pytest.mark.parametrize("rate", [0.001, 0.02, 0.3, 0.9])
+def test_a_poisson_sample_takes_each_unit_with_its_chance(rate):
+    n, times = 50, 20_000
+    # Many small samples by way of one from as many copies of the units, as a lease does it.
+    taken = draw_poisson(n * times, rate)
+    assert np.all(np.diff(taken) > 0)
+    assert taken.max() < n * times
+    seen = np.bincount(taken % n, minlength=n)
+    expected, variance = times * rate, times * rate * (1 - rate)
+    assert chi2.sf(((seen - expected) ** 2 / variance).sum(), n) > ALARM
+    sizes = np.bincount(taken // n, minlength=times)
+    counts = np.bincount(sizes, minlength=n + 1)
+    chance = binom.pmf(np.arange(n + 1), n, rate) * times
+    keep = chance > 10
+    assert chi2.sf(((counts - chance) ** 2 / chance)[keep].sum(), keep.sum()) > ALARM
+
+
+def test_the_sampling_chance_never_exceeds_the_rate():
+    for rate in (1e-6, 1e-3, 0.0055, 0.5, 0.999):
+        chance = -np.expm1(-_noise.skip_numerator(rate) / 2.0**32)
+        assert rate * 0.999 < chance <= rate
+    np.testing.assert_array_equal(draw_poisson(7, 1.0), np.arange(7))
+
+
+def test_subsets_are_uniform():
+    order, times = np.arange(6), 30_000
+    kinds = {subset: i for i, subset in enumerate(combinations(range(6), 2))}
+    seen = np.zeros(len(kinds))
+    for _ in range(times):
+        seen[kinds[tuple(draw_subset(order, 2))]] += 1
+    expected = times / len(kinds)
+    assert chi2.sf(((seen - expected) ** 2 / expected).sum(), len(kinds) - 1) > ALARM
+    np.testing.assert_array_equal(draw_subset(np.arange(5), 5), np.arange(5))
+
+
+def test_seeded_words_repeat_and_have_the_same_law():
+    noise = LAWS[2]
+    one, two = (draw_bulk(noise, 40_000, seeded_words("7")) for _ in range(2))
+    np.testing.assert_array_equal(one, two)
+    assert chi_square_p(one, noise) > ALARM
+    assert (one != draw_bulk(noise, 40_000, seeded_words("8"))).mean() > 0.5
+
+
+def test_laws_beyond_the_compiled_samplers_are_known():
+    assert not _noise.fits_bulk(Noise("discrete_gaussian", 1.5, 1.0))
+    assert not _noise.fits_bulk(Noise("discrete_gaussian", 2.0**31, 1.0))
+    assert not _noise.fits_bulk(Noise("discrete_laplace", 1e-9, 1.0))
+    assert _noise.fits_bulk(Noise("discrete_laplace", 2.0**55, 1.0))
+    assert len(draw(Noise("discrete_gaussian", 1.5, 1.0), 10_001)) == 10_001
