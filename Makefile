@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.filled
 
-.PHONY: setup demo test lint calibration clean
+.PHONY: setup demo test lint audit bench calibration clean
 
 setup: $(STAMP)
 
@@ -26,6 +26,15 @@ lint: $(STAMP)
 
 test: lint
 	$(BIN)/pytest -n 2 --cov --cov-report=term
+
+# Attacks at full size; the result is committed under docs/.
+audit: $(STAMP)
+	$(BIN)/tacit audit --output docs/audit.md
+
+# Side by side with peers, as ratios in one run.
+bench: $(STAMP)
+	$(BIN)/python benchmarks/noise.py
+	$(BIN)/python benchmarks/lease_step.py --steps 32641
 
 # Coverage of the intervals at full size; the result is committed under docs/.
 calibration: $(STAMP)

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
@@ -137,6 +138,30 @@ def fit(
     if output is not None:
         write_results(posterior, output)
         _out.print(f"Results: {output}")
+
+
+@app.command()
+def audit(
+    runs: Annotated[int, typer.Option(help="Runs on each data set.")] = 10_000,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Also write the result as Markdown.")
+    ] = None,
+) -> None:
+    """Attack the mechanisms: what an adversary can show must stay below what is claimed."""
+    from tacit.audit import COLUMNS, games, markdown, play
+
+    if runs < 500:
+        raise StudyError(f"Expected --runs {runs} >= 500: fewer show nothing.")
+    with Progress(console=_out, transient=True) as progress:
+        verdicts = [play(game, runs) for game in progress.track(games(), description="Playing")]
+    table = Table(*COLUMNS)
+    for verdict in verdicts:
+        table.add_row(*verdict.cells)
+    _out.print(table)
+    if output is not None:
+        output.write_text(markdown(verdicts, runs), encoding="utf-8")
+    if not all(verdict.passed and verdict.caught for verdict in verdicts):
+        raise typer.Exit(1)
 
 
 @ledger_app.command()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +26,7 @@ enable_features("contrib")
 
 _VECTOR = vector_domain(atom_domain(T="i64"))
 _BULK = 10_000  # from here on OpenDP's samplers would be felt
+_THREADED = 50_000  # numbers for which a thread pays
 # Keeps statistic plus noise inside int64 (accounting keeps the noise below 2^61).
 _LIMIT = 2**62
 
@@ -70,14 +72,24 @@ def fits_bulk(noise: Noise) -> bool:
 
 
 def draw_bulk(noise: Noise, size: int, words: Words = os_words) -> np.ndarray:
-    """The same law as `draw`, some twenty times faster."""
+    """The same law as `draw`, some twenty times faster, and faster still on several cores."""
+    threads = min(os.cpu_count() or 1, size // _THREADED) if words is os_words else 1
+    if threads < 2:
+        return _filled(noise, size, words)
+    sizes = [size * (i + 1) // threads - size * i // threads for i in range(threads)]
+    with ThreadPoolExecutor(threads) as pool:
+        return np.concatenate(list(pool.map(lambda part: _filled(noise, part, words), sizes)))
+
+
+def _filled(noise: Noise, size: int, words: Words) -> np.ndarray:
     out = np.zeros(size, np.int64)
     done, left = 0, np.zeros(0, np.uint32)
     scale = noise.scale / noise.grid
+    gaussian = noise.family == "discrete_gaussian"
     while done < size:
         # Words that a cut sample had read are read again: dropping them would favour short ones.
-        stock = np.concatenate([left, words(14 * (size - done) + 64)])
-        if noise.family == "discrete_gaussian":
+        stock = np.concatenate([left, words((14 if gaussian else 9) * (size - done) + 64)])
+        if gaussian:
             done, used = _bulk.fill_gaussian(out, done, np.uint64(scale), stock)
         else:
             t, over = scale.as_integer_ratio()
