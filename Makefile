@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.filled
 
-.PHONY: setup demo test lint audit bench calibration clean
+.PHONY: setup demo test lint audit bench reproduce calibration clean
 
 setup: $(STAMP)
 
@@ -35,6 +35,10 @@ audit: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python benchmarks/noise.py
 	$(BIN)/python benchmarks/lease_step.py --steps 32641
+
+# The papers' figures with their settings; the results are committed under docs/.
+reproduce: $(STAMP)
+	$(BIN)/python reproductions/accounting.py
 
 # Coverage of the intervals at full size; the result is committed under docs/.
 calibration: $(STAMP)

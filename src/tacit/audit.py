@@ -139,12 +139,13 @@ def markdown(verdicts: Sequence[Verdict], runs: int) -> str:
 
 _PAGE = """# Attacks on the mechanisms
 
-For each mechanism an adversary who knows everything but one unit guesses, from the output, which of
-two worst neighbouring data sets it came from. The best guess is a threshold on the log-likelihood
-ratio; how often it is right bounds epsilon from below (Clopper and Pearson, confidence 1 - 1e-5, the
-threshold chosen on other runs). Every mechanism has a broken twin, which the same attack must
-catch. Steps are real steps of a lease. A single statistic is computed by the wall once and noised
-again, 20 times as often. Gaussian noise and steps are attacked at a large delta, where it shows most.
+For each mechanism an adversary who knows everything but one unit guesses, from the output, which
+of two worst neighbouring data sets it came from. The best guess is a threshold on the
+log-likelihood ratio; how often it is right bounds epsilon from below (Clopper and Pearson,
+confidence 1 - 1e-5, the threshold chosen on other runs). Every mechanism has a broken twin, which
+the same attack must catch. Steps are real steps of a lease. A single statistic is computed by the
+wall once and noised again, 20 times as often. Gaussian noise and steps are attacked at a large
+delta, where most can be shown.
 
 `tacit audit --runs {runs}`, {day}.
 

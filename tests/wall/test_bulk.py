@@ -1,5 +1,6 @@
 """The compiled samplers are exact. False-alarm rate of each statistical test: 1e-6."""
 
+from decimal import Decimal, localcontext
 from fractions import Fraction
 from itertools import combinations
 
@@ -123,8 +124,7 @@ def test_a_coin_is_compared_exactly(denominator, share, nudge, tail, exact_prefi
 @pytest.mark.parametrize("rate", [0.001, 0.02, 0.3, 0.9])
 def test_a_poisson_sample_takes_each_unit_with_its_chance(rate):
     n, times = 50, 20_000
-    # Many small samples by way of one from as many copies of the units, as a lease does it.
-    taken = draw_poisson(n * times, rate)
+    taken = draw_poisson(n * times, rate)  # many small samples: one of as many copies of the units
     assert np.all(np.diff(taken) > 0)
     assert taken.max() < n * times
     seen = np.bincount(taken % n, minlength=n)
@@ -169,3 +169,33 @@ def test_laws_beyond_the_compiled_samplers_are_known():
     assert not _noise.fits_bulk(Noise("discrete_laplace", 1e-9, 1.0))
     assert _noise.fits_bulk(Noise("discrete_laplace", 2.0**55, 1.0))
     assert len(draw(Noise("discrete_gaussian", 1.5, 1.0), 10_001)) == 10_001
+
+
+def test_a_doubtful_skip_is_settled_exactly():
+    """Words on the very border of a floor: the compiled code passes, long arithmetic decides."""
+    k = _noise.skip_numerator(0.01)
+    with localcontext(prec=80):
+        for j in (1, 2, 57, 400):
+            border = (Decimal(-j) * k / 2**32).exp() * 2**64
+            for nudge, expected in ((-1, j), (1, j - 1)):
+                w = int(border) + nudge
+                words = np.array([w >> 32, w & 0xFFFFFFFF], np.uint32)
+                out = np.zeros(4, np.int64)
+                done, last, used, doubt = _bulk.fill_skips(out, 0, -1, 10**6, np.uint64(k), words)
+                assert (done, last, used, doubt) == (0, -1, 0, True)
+                assert _bulk.settle_skip(k, words) == expected
+                assert draw_poisson(10**6, 0.01, stream(np.append(words, os_words(60_000)), 0))[
+                    0
+                ] == (expected)
+    assert _bulk.settle_skip(k, np.zeros(2, np.uint32)) is None
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.integers(1, 2**64 - 1), st.floats(1e-6, 0.999))
+def test_where_the_compiled_skip_decides_it_is_right(w, rate):
+    k = _noise.skip_numerator(rate)
+    words = np.array([w >> 32, w & 0xFFFFFFFF], np.uint32)
+    out = np.zeros(4, np.int64)
+    _, last, _, doubt = _bulk.fill_skips(out, 0, -1, 2**40, np.uint64(k), words)
+    if not doubt:
+        assert last == _bulk.settle_skip(k, words)

@@ -8,11 +8,15 @@ leaves them for the next try, so that long samples are as likely as they should 
 
 from __future__ import annotations
 
+import math
+from decimal import Decimal, localcontext
+
 import numba
 import numpy as np
 
 LARGEST_SIGMA = 2**30  # 2 sigma^2 must fit in 62 bits
 LARGEST_LAPLACE = 2**56  # forty scales must fit in 62 bits
+_LOG_2 = math.log(2)
 SKIP_BITS = 32  # a unit's chance to be sampled is 1 - exp(-k / 2^32)
 
 _compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -177,24 +181,43 @@ def fill_gaussian(out, done, s, words):
 
 @_compiled
 def fill_skips(out, done, last, n, k, words):
-    """Append the units that a Poisson sample takes, each with chance 1 - exp(-k / 2^32).
+    """Append the units that a Poisson sample takes, each with chance p = 1 - exp(-k / 2^32).
 
-    `last` is the unit taken last. Between two that are taken lie as many as a geometric variable
-    says: the floor of another one that is k times finer.
+    `last` is the unit taken last. As many as G are passed over, P(G >= j) = (1 - p)^j: the floor
+    of -log(W) 2^32 / k for a uniform W, whose first 64 bits are two words. Returns, besides
+    what was done, whether the next two words leave the floor in doubt (then `settle_skip` knows).
     """  # proof: poisson-skips
-    at = np.zeros(1, np.int64)
     used = 0
-    t = np.uint64(1) << np.uint64(SKIP_BITS)
-    while last < n and done < out.size:
-        u, v = _geometric(t, words, at)
-        if at[0] > words.size:
-            break
-        used = at[0]
-        last += 1 + np.int64((u + t * v) // k)
+    per = 4294967296.0 / float(k)
+    while last < n and done < out.size and used + 2 <= words.size:
+        w = float(np.uint64(words[used]) << np.uint64(32) | np.uint64(words[used + 1]))
+        passed = (64 * _LOG_2 - np.log(w)) * per if w > 0.0 else 0.0
+        doubt = (1e-12 + 2.0 / w) * per + 1e-12 * passed if w > 0.0 else 1.0
+        near = abs(passed - np.rint(passed))
+        if not near > doubt:
+            return done, last, used, True
+        used += 2
+        last += 1 + np.int64(min(passed, 4e18))
         if last < n:
             out[done] = last
             done += 1
-    return done, last, used
+    return done, last, used, False
+
+
+def settle_skip(k: int, words: np.ndarray) -> int | None:
+    """The same floor in long arithmetic, or None if these words do not decide it."""
+    digits = 0
+    for word in words:
+        digits = digits << 32 | int(word)
+    if digits == 0:
+        return None
+    bits = 32 * len(words)
+    with localcontext(prec=bits // 3 + 20):  # decimal's logarithm is rounded correctly
+        low, high = (
+            -(Decimal(end) / 2**bits).ln() * 2**SKIP_BITS / k for end in (digits + 1, digits)
+        )
+    # W lies between digits and digits + 1; at its largest the floor is the smallest.
+    return int(low) if int(low) == int(high) else None
 
 
 @_compiled

@@ -26,7 +26,7 @@ enable_features("contrib")
 
 _VECTOR = vector_domain(atom_domain(T="i64"))
 _BULK = 10_000  # from here on OpenDP's samplers would be felt
-_THREADED = 50_000  # numbers for which a thread pays
+_THREADED = 8_000  # numbers for which a thread pays
 # Keeps statistic plus noise inside int64 (accounting keeps the noise below 2^61).
 _LIMIT = 2**62
 
@@ -103,16 +103,28 @@ def draw_poisson(n: int, rate: float, words: Words = os_words) -> np.ndarray:
     """Which of n units take part, each with a chance of at most `rate`, in increasing order."""
     if rate >= 1:
         return np.arange(n)
-    fine = skip_numerator(rate)
+    k = skip_numerator(rate)
     expected = n * rate
     out = np.zeros(int(expected + 8 * math.sqrt(expected) + 16), np.int64)
     done, last, left = 0, -1, np.zeros(0, np.uint32)
     while last < n:
         if done == out.size:
             out = np.concatenate([out, np.zeros_like(out)])
-        stock = np.concatenate([left, words(int(9 * (n - last) * rate) + 64)])
-        done, last, used = _bulk.fill_skips(out, done, last, n, np.uint64(fine), stock)
-        left = stock[used:]
+        if left.size < 2:
+            left = np.concatenate([left, words(int(2.2 * (n - last) * rate) + 16)])
+        done, last, used, doubt = _bulk.fill_skips(out, done, last, n, np.uint64(k), left)
+        left = left[used:]
+        if doubt:
+            passed, size = _bulk.settle_skip(k, left[:2]), 2
+            while passed is None:
+                size += 2
+                if left.size < size:
+                    left = np.concatenate([left, words(16)])
+                passed = _bulk.settle_skip(k, left[:size])
+            left, last = left[size:], last + 1 + passed
+            if last < n:
+                out = np.append(out[:done], np.append(last, np.zeros(16, np.int64)))
+                done += 1
     return out[:done]
 
 
