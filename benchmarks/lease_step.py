@@ -8,6 +8,7 @@ private steps and reports the memory before and after.
 from __future__ import annotations
 
 import argparse
+import itertools
 import resource
 import time
 
@@ -57,8 +58,9 @@ def private(data: dict[str, np.ndarray], steps: int):
     return step, theta
 
 
-def public(data: dict[str, np.ndarray]):
-    rows = jnp.asarray(np.column_stack([*(data[name] for name in NAMES), data["y"]]))
+def public(data: dict[str, np.ndarray], fused: bool):
+    """BlackJAX's SGLD, jitted: the step alone, or with the choice of a batch compiled into it."""
+    rows = np.column_stack([*(data[name] for name in NAMES), data["y"]]).astype(np.float32)
 
     def log_density(theta, batch):
         x = jnp.column_stack([batch[:, :-1], jnp.ones(len(batch))])
@@ -67,19 +69,22 @@ def public(data: dict[str, np.ndarray]):
         return RECORDS / BATCH * likelihood - jnp.sum(theta**2) / 2
 
     sampler = blackjax.sgld(jax.grad(log_density))
+    jitted = jax.jit(sampler.step)
+    keys = itertools.cycle(jax.random.split(jax.random.key(0), 4096))
+    rng = np.random.default_rng(0)
+    on_device = jnp.asarray(rows)
 
     @jax.jit
-    def advance(key, theta):
-        key, pick, use = jax.random.split(key, 3)
-        batch = rows[jax.random.randint(pick, (BATCH,), 0, RECORDS)]
-        return key, sampler.step(use, theta, batch, 1e-6)
-
-    key = jax.random.key(0)
+    def whole(key, theta):
+        pick, use = jax.random.split(key)
+        batch = on_device[jax.random.randint(pick, (BATCH,), 0, RECORDS)]
+        return sampler.step(use, theta, batch, 1e-6)
 
     def step(theta):
-        nonlocal key
-        key, theta = advance(key, theta)
-        return theta.block_until_ready()
+        if fused:
+            return whole(next(keys), theta).block_until_ready()
+        batch = rows[rng.integers(0, RECORDS, BATCH)]
+        return jitted(next(keys), theta, batch, 1e-6).block_until_ready()
 
     return step, jnp.zeros(FEATURES + 1)
 
@@ -103,16 +108,21 @@ def main() -> None:
     options = parser.parse_args()
     data = simulate()
     turns, count = 15, 200
-    ours, ours_state = private(data, turns * count + count + options.steps)
-    theirs, theirs_state = public(data)
-    seconds_a_step(ours, ours_state, 100), seconds_a_step(theirs, theirs_state, 100)
-    pairs = [
-        (seconds_a_step(ours, ours_state, count), seconds_a_step(theirs, theirs_state, count))
-        for _ in range(turns)
+    contestants = [
+        private(data, turns * count + 100 + options.steps),
+        public(data, fused=False),
+        public(data, fused=True),
     ]
-    mine, other = (1e6 * np.median(side) for side in zip(*pairs))
-    ratio = np.median([a / b for a, b in pairs])
-    print(f"lease step {mine:.0f} us, BlackJAX SGLD step {other:.0f} us, ratio {ratio:.2f}")
+    for step, state in contestants:
+        seconds_a_step(step, state, 100)
+    times = np.array([[seconds_a_step(*one, count) for one in contestants] for _ in range(turns)])
+    mine, other, fused = 1e6 * np.median(times, axis=0)
+    print(
+        f"lease step {mine:.0f} us; BlackJAX SGLD step {other:.0f} us, ratio "
+        f"{np.median(times[:, 0] / times[:, 1]):.2f}; with the batch chosen inside the compiled "
+        f"step {fused:.0f} us, ratio {np.median(times[:, 0] / times[:, 2]):.2f}"
+    )
+    ours, ours_state = contestants[0]
     if options.steps:
         before = resident()
         each = seconds_a_step(ours, ours_state, options.steps)

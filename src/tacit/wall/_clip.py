@@ -15,6 +15,8 @@ from tacit.spec.release import Noise
 from tacit.spec.sums import Bound
 
 _compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
+# Into the loop over units: passing arrays to functions would cost more than they do.
+_inlined = numba.njit(inline="always", nogil=True, error_model="numpy")
 
 
 # The bound of a block for compiled code: `most` is the clip in steps of the grid.
@@ -49,7 +51,7 @@ def limits_of(bounds: tuple[Bound, ...], noise: tuple[Noise, ...]) -> np.ndarray
     return limits
 
 
-@_compiled
+@_inlined
 def finite(values):
     """Whether all values are; without a branch, so that it is compiled to vector code."""
     strange = 0
@@ -58,7 +60,7 @@ def finite(values):
     return strange == 0
 
 
-@_compiled
+@_inlined
 def _norm(values, by_l1):
     """Four running sums, so that it is compiled to vector code."""
     a = b = c = d = 0.0
@@ -80,7 +82,7 @@ def _norm(values, by_l1):
     return total if by_l1 else np.sqrt(total)
 
 
-@_compiled
+@_inlined
 def _fits(steps, most, by_l1):
     """Whether the norm in steps is at most `most`, compared exactly: no sum here can overflow."""
     largest = np.int32(0)
@@ -104,7 +106,7 @@ def _fits(steps, most, by_l1):
     return high < room >> 32 or (high == room >> 32 and low <= room & 0xFFFFFFFF)
 
 
-@_compiled
+@_inlined
 def _clip(values, steps, clip, per_step, most, by_l1, signed, box):
     """Write a contribution to one block in steps of its grid; False if it cannot be bounded."""
     if not signed:
@@ -130,7 +132,7 @@ def _clip(values, steps, clip, per_step, most, by_l1, signed, box):
     return False
 
 
-@_compiled
+@_inlined
 def clip_block(values, steps, limit):
     """The same with the limit of a block."""
     return _clip(
@@ -139,14 +141,14 @@ def clip_block(values, steps, limit):
     )  # fmt: skip
 
 
-@_compiled
+@_inlined
 def _add_block(values, steps, limit, total):
     if clip_block(values, steps, limit):
         for i in range(steps.size):
             total[i] += steps[i]
 
 
-@_compiled
+@_inlined
 def add_unit(values, steps, limits, total):
     """Add one unit's bounded contribution to all blocks of the total."""
     if limits.size == 1:  # slices are not free

@@ -26,11 +26,12 @@ _REFUSED = ("callback", "infeed", "outfeed", "ffi", "custom_call", "debug")
 
 @dataclass(frozen=True)
 class JaxKernel:
-    """A compiled map over a chunk of rows."""
+    """A compiled map over a chunk of rows; `at` finds the one for another state."""
 
     run: Callable[[np.ndarray, Any], Any]
     chunk: int
     dtype: Any
+    at: Callable[[Any], JaxKernel]
     assumptions = ("XLA computes a row alike at every place of a chunk (tried on made-up rows)",)
 
     def sum(self, rows: Rows, units: np.ndarray, state: Any, limits: np.ndarray) -> np.ndarray:
@@ -40,9 +41,10 @@ class JaxKernel:
         values = rows.cast(self.dtype)
         for begin in range(0, len(which), self.chunk):
             some = which[begin : begin + self.chunk]
-            padded = np.zeros((self.chunk, values.shape[1]), self.dtype)
-            np.take(values, some, axis=0, out=padded[: len(some)], mode="clip")
-            mapped = np.asarray(self.run(padded, state))
+            chunk = np.empty((self.chunk, values.shape[1]), self.dtype)
+            np.take(values, some, axis=0, out=chunk[: len(some)], mode="clip")
+            chunk[len(some) :] = 0.0
+            mapped = np.asarray(self.run(chunk, state))
             ends = last[begin : begin + self.chunk]
             add_rows(mapped, rows.complete[some], ends, sums, steps, limits, total)
         return total
@@ -73,7 +75,6 @@ def jax_kernel(
         raise QueryError("A JaxMap needs JAX: pip install 'tacit[jax]'.") from None
     numbers = sum(int(np.prod(shape)) for _, shape in blocks)
     chunk = max(8, min(_CHUNK, 2 ** int(np.log2(max(1, _CHUNK_NUMBERS // numbers)))))
-    dtype = jnp.zeros(0).dtype  # float32, or float64 where JAX was told so
 
     def flat(row: Any, state: Any) -> Any:
         result = map_.function(row, state)
@@ -83,15 +84,20 @@ def jax_kernel(
             parts = [jnp.ravel(result[name]) for name, _ in blocks]
         else:
             parts = [jnp.ravel(result)]
-        return jnp.concatenate(parts).astype(dtype)
+        return jnp.concatenate(parts).astype(row.dtype)
 
     side_by_side = jax.jit(jax.vmap(flat, in_axes=(0, None)))
     one_by_one = jax.jit(lambda rows, state: jax.lax.map(lambda row: flat(row, state), rows))
     known: dict[Any, JaxKernel] = {}
 
     def for_state(state: Any) -> JaxKernel:
+        dtype = np.dtype(np.float64 if jax.config.jax_enable_x64 else np.float32)
         leaves, tree = jax.tree.flatten(state)
-        kind = (tree, *((np.shape(leaf), getattr(leaf, "dtype", type(leaf))) for leaf in leaves))
+        kind = (
+            dtype,
+            tree,
+            *((np.shape(leaf), getattr(leaf, "dtype", type(leaf))) for leaf in leaves),
+        )
         if kind not in known:
             row = jax.ShapeDtypeStruct((columns,), dtype)
             traced = jax.make_jaxpr(flat)(row, state)
@@ -107,7 +113,7 @@ def jax_kernel(
             )
             if run is None:
                 raise QueryError("XLA computes this map differently at different places.")
-            known[kind] = JaxKernel(run, chunk, dtype)
+            known[kind] = JaxKernel(run, chunk, dtype, for_state)
         return known[kind]
 
     return for_state

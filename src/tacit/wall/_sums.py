@@ -85,7 +85,10 @@ class ResolvedSum:
 
     def at(self, query: BoundedSum) -> ResolvedSum:
         """The same map and bounds at another state."""
-        kernel, state = _compiled(query)
+        if isinstance(self.kernel, JaxKernel):
+            kernel, state = self.kernel.at(query.state), query.state
+        else:
+            kernel, state = _compiled(query)  # type: ignore[assignment]
         other = object.__new__(ResolvedSum)
         other.__dict__.update(self.__dict__, query=query, kernel=kernel, state=state)
         return other
