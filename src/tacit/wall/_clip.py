@@ -52,12 +52,18 @@ def limits_of(bounds: tuple[Bound, ...], noise: tuple[Noise, ...]) -> np.ndarray
 
 
 @_inlined
-def finite(values):
-    """Whether all values are; without a branch, so that it is compiled to vector code."""
+def _finite(values):
+    """Without a branch, so that it is compiled to vector code."""
     strange = 0
     for i in range(values.size):
         strange += not abs(values[i]) < np.inf
     return strange == 0
+
+
+@_compiled
+def finite(values):
+    """Whether all values are."""
+    return _finite(values)
 
 
 @_inlined
@@ -149,8 +155,7 @@ def _add_block(values, steps, limit, total):
 
 
 @_inlined
-def add_unit(values, steps, limits, total):
-    """Add one unit's bounded contribution to all blocks of the total."""
+def _add_unit(values, steps, limits, total):
     if limits.size == 1:  # slices are not free
         _add_block(values, steps, limits[0], total)
         return
@@ -158,6 +163,12 @@ def add_unit(values, steps, limits, total):
         limit = limits[block]
         start, stop = limit.start, limit.stop
         _add_block(values[start:stop], steps[start:stop], limit, total[start:stop])
+
+
+@_compiled
+def add_unit(values, steps, limits, total):
+    """Add one unit's bounded contribution to all blocks of the total."""
+    _add_unit(values, steps, limits, total)
 
 
 @_compiled
@@ -177,10 +188,10 @@ def add_rows(values, usable, last, sums, steps, limits, total):
     `sums` carries a unit over from one chunk of rows to the next.
     """
     for i in range(last.size):
-        if usable[i] and finite(values[i]):
+        if usable[i] and _finite(values[i]):
             for j in range(sums.size):
                 sums[j] += values[i, j]
         if last[i]:
-            add_unit(sums, steps, limits, total)
+            _add_unit(sums, steps, limits, total)
             for j in range(sums.size):
                 sums[j] = 0.0

@@ -88,45 +88,56 @@ def sum_in_engine(
     with np.errstate(all="ignore"), source.read() as table:
         rows = bounded_rows(table, source, schema)
         cells = [value(schema[name], rows[source.name_of(name)]) for name in query.columns]
-        rows = rows.select(first=rows["first"], **{f"x{i}": c for i, c in enumerate(cells)})
+        rows = rows.select(first=rows["first"], **_named("x", cells))
         units = rows.agg(units=rows["first"].sum().fill_null(0))
         row = rows.filter(ibis.and_(*[rows[f"x{i}"].notnull() for i in range(len(cells))]))
         row = row.select(**{name: row[f"x{i}"] for i, name in enumerate(query.columns)})
-        steps = _steps(checked(query, row), query.bounds, noise)
-        summed = row.select(**{f"s{i}": step for i, step in enumerate(steps)})
-        sums = summed.agg(**{c: summed[c].sum().fill_null(0) for c in summed.columns})
+        values = checked(query, row)
+        steps = _steps(row.select(**_named("v", values)), query.bounds, noise)
+        sums = steps.agg(**{c: steps[c].sum().fill_null(0) for c in steps.columns})
         found = sums.to_pyarrow().to_pylist()[0]
-        total = np.array([int(found[f"s{i}"]) for i in range(len(steps))], dtype=np.int64)
+        total = np.array([int(found[f"v{i}"]) for i in range(len(values))], dtype=np.int64)
         return total, int(units.to_pyarrow().to_pylist()[0]["units"])
 
 
-def _steps(
-    values: list[ir.NumericValue], bounds: tuple[Bound, ...], noise: tuple[Noise, ...]
-) -> list[ir.IntegerValue]:
-    """Each row's values in whole steps: the same rule as for one unit in `_clip`."""
+def _steps(table: ir.Table, bounds: tuple[Bound, ...], noise: tuple[Noise, ...]) -> ir.Table:
+    """Each row's values in whole steps: the same rule as for one unit in `_clip`.
+
+    Each stage is a table of its own, so that no expression is written out twice.
+    """
     limits = limits_of(bounds, noise)
-    steps: list[ir.IntegerValue] = []
     for limit, bound in zip(limits, bounds, strict=True):
-        some = values[limit["start"] : limit["stop"]]
-        usable = ibis.and_(*[_finite(x) for x in some])
-        some = [ibis.ifelse(usable, x, _ZERO) for x in some]
-        if bound.geometry != "free":
-            some = [ibis.ifelse(x > 0, x, _ZERO) for x in some]
+        names = [f"v{i}" for i in range(limit["start"], limit["stop"])]
         clip, per_step = _real(float(limit["clip"])), _real(float(limit["per_step"]))
-        most = int(limit["most"])
+        most, by_l1 = int(limit["most"]), bound.norm == "l1"
+        table = table.mutate(usable=ibis.and_(*[_finite(table[name]) for name in names]))
+        usable = {name: ibis.ifelse(table["usable"], table[name], _ZERO) for name in names}
+        table = table.mutate(**usable).drop("usable")
+        if bound.geometry != "free":
+            table = table.mutate(
+                **{name: ibis.ifelse(table[name] > 0, table[name], _ZERO) for name in names}
+            )
         if bound.geometry == "box":
-            steps += [_whole(ibis.ifelse(x < clip, x, clip) * per_step) for x in some]
+            cut = {n: ibis.ifelse(table[n] < clip, table[n], clip) * per_step for n in names}
+            table = table.mutate(**{name: _whole(x) for name, x in cut.items()})
             continue
-        sizes = [x.abs() if bound.norm == "l1" else x * x for x in some]
-        norm = _sum(sizes) if bound.norm == "l1" else _sum(sizes).sqrt()
+        sizes = [table[n].abs() if by_l1 else table[n] * table[n] for n in names]
+        table = table.mutate(norm=_sum(sizes) if by_l1 else _sum(sizes).sqrt())
         # A hair shorter than the bound, so that rounding cannot make it too long.
-        shrunk = clip * _real(1 - 2.0**-40) / norm
-        scale = ibis.ifelse(norm <= clip, _ONE, shrunk)
-        whole = [_whole(x * scale * per_step) for x in some]
-        length = _sum([w.abs() if bound.norm == "l1" else w * w for w in whole])
-        fits = (length <= (most if bound.norm == "l1" else most**2)) & _finite(norm)
-        steps += [ibis.ifelse(fits, w, 0) for w in whole]
-    return steps
+        shrunk = clip * _real(1 - 2.0**-40) / table["norm"]
+        table = table.mutate(scale=ibis.ifelse(table["norm"] <= clip, _ONE, shrunk))
+        table = table.mutate(**{n: table[n] * table["scale"] * per_step for n in names})
+        table = table.mutate(**{name: _whole(table[name]) for name in names})
+        length = _sum([table[n].abs() if by_l1 else table[n] * table[n] for n in names])
+        fits = (length <= (most if by_l1 else most**2)) & _finite(table["norm"])
+        table = table.mutate(fits=fits)
+        kept = {name: ibis.ifelse(table["fits"], table[name], 0) for name in names}
+        table = table.mutate(**kept).drop("norm", "scale", "fits")
+    return table
+
+
+def _named(letter: str, values: list[Any]) -> dict[str, Any]:
+    return {f"{letter}{i}": value_ for i, value_ in enumerate(values)}
 
 
 def _sum(values: list[Any]) -> Any:
