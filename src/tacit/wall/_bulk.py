@@ -1,23 +1,25 @@
-"""Exact samplers in integers, compiled: discrete Laplace and Gaussian, geometric skips, subsets.
+"""Exact samplers, compiled: discrete Laplace and Gaussian, geometric skips, subsets.
 
-The algorithms are those of Canonne, Kamath and Steinke (2020): all randomness is a stream of
-32-bit words, all probabilities are compared exactly. A float only decides what it can decide with
-certainty; the rest is settled bit by bit. A call that runs out of words in the middle of a sample
-leaves them for the next try, so that long samples are as likely as they should be.
+The algorithms are those of Canonne, Kamath and Steinke (2020), on a stream of random 32-bit words;
+`_exact` has them in plain Python. A double decides a coin or a floor only where it can do so with
+certainty, and reports a doubt elsewhere: that sample is then computed by `_exact` from the same
+words. A call that runs out of words in the middle of a sample leaves them for the next try, so that
+long samples are as likely as they should be.
 """
 
 from __future__ import annotations
 
 import math
-from decimal import Decimal, localcontext
 
 import numba
 import numpy as np
 
 LARGEST_SIGMA = 2**30  # 2 sigma^2 must fit in 62 bits
 LARGEST_LAPLACE = 2**56  # forty scales must fit in 62 bits
-_LOG_2 = math.log(2)
 SKIP_BITS = 32  # a unit's chance to be sampled is 1 - exp(-k / 2^32)
+_EXP_1, _EXP_HALF, _LOG_2 = math.exp(-1), math.exp(-0.5), math.log(2)
+_MARGIN = 64.0  # of 2^32, a million times the error of a double's exp
+_DOUBT = 2**62  # where the stream stands when a coin is in doubt
 
 _compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
 
@@ -56,49 +58,20 @@ def _below(n, words, at):
 
 
 @_compiled
-def _chance(numerator, denominator, words, at):
-    """True with probability numerator / denominator exactly; denominator up to 2^62."""
-    first = _word(words, at)
-    if at[0] > words.size:
-        return False
-    # The quotient in doubles is off by less than 2^-51: far from equality it decides.
-    quotient = float(numerator) / float(denominator) * 4294967296.0
-    if float(first) + 1.0 < quotient - 1.0:
+def _coin(chance, words, at):
+    """True with probability `chance`, unless that is in doubt: then nothing will be used."""
+    first = float(_word(words, at))
+    if first < chance * 4294967296.0 - _MARGIN:
         return True
-    if float(first) > quotient + 1.0:
-        return False
-    rest = numerator
-    for i in range(32):  # long division, against the bits of the first word
-        rest <<= np.uint64(1)
-        digit = rest >= denominator
-        if digit:
-            rest -= denominator
-        bit = (first >> np.uint64(31 - i)) & np.uint64(1) == np.uint64(1)
-        if digit != bit:
-            return digit
-    while at[0] <= words.size:  # and of as many more as it takes
-        word = _word(words, at)
-        for i in range(32):
-            rest <<= np.uint64(1)
-            digit = rest >= denominator
-            if digit:
-                rest -= denominator
-            bit = (word >> np.uint64(31 - i)) & np.uint64(1) == np.uint64(1)
-            if digit != bit:
-                return digit
+    if first < chance * 4294967296.0 + _MARGIN:
+        at[0] = _DOUBT
     return False
 
 
 @_compiled
-def _exp_chance(numerator, denominator, words, at):
-    """True with probability exp(-numerator / denominator), for a fraction from 0 to 1."""
-    k = np.uint64(1)
-    # CKS Algorithm 1: a coin of chance x / k is one of chance 1 / k and one of chance x.
-    while (k == np.uint64(1) or _chance(np.uint64(1), k, words, at)) and (
-        numerator == denominator or _chance(numerator, denominator, words, at)
-    ):
-        k += np.uint64(1)
-    return k & np.uint64(1) == np.uint64(1)
+def _exp_coin(numerator, denominator, words, at):
+    """True with probability exp(-numerator / denominator)."""
+    return _coin(np.exp(-float(numerator) / float(denominator)), words, at)
 
 
 @_compiled
@@ -106,10 +79,10 @@ def _geometric(t, words, at):
     """A pair (u, v) for which u + t v is k with probability proportional to exp(-k / t)."""
     one = np.uint64(1)
     u = _below(t, words, at)
-    while not _exp_chance(u, t, words, at) and at[0] <= words.size:
+    while not _exp_coin(u, t, words, at) and at[0] <= words.size:
         u = _below(t, words, at)
     v = np.uint64(0)
-    while _exp_chance(one, one, words, at) and at[0] <= words.size:
+    while _coin(_EXP_1, words, at) and at[0] <= words.size:
         v += one
     return u, v
 
@@ -130,7 +103,6 @@ def _laplace(t, shift, words, at):
 def _gaussian(s, words, at):
     """CKS Algorithm 3 with an integer sigma = s, and s as the scale of the proposal."""
     one = np.uint64(1)
-    square, twice = s * s, s * s << one
     while at[0] <= words.size:
         u, v = _geometric(s, words, at)
         negative = _word(words, at) >> np.uint64(31) == one
@@ -140,11 +112,11 @@ def _gaussian(s, words, at):
         k, r = (v - one, u) if v >= one else (np.uint64(0), s - u)
         if r == s:
             k, r = one, np.uint64(0)
-        accepted = _exp_chance(r * r, twice, words, at)
+        accepted = _exp_coin(r * r, s * s << one, words, at)
         for _ in range(k):
-            accepted = accepted and _exp_chance(r, s, words, at)
+            accepted = accepted and _exp_coin(r, s, words, at)
         for _ in range(k * k):
-            accepted = accepted and _exp_chance(square, twice, words, at)
+            accepted = accepted and _coin(_EXP_HALF, words, at)
         if accepted:
             size = np.int64(s * v + u)
             return -size if negative else size
@@ -153,7 +125,7 @@ def _gaussian(s, words, at):
 
 @_compiled
 def fill_laplace(out, done, t, shift, words):
-    """Fill `out` from `done` on; how many are filled, and how many words that took."""
+    """Fill `out` from `done` on: how many are filled, how many words that took, any doubt."""
     at = np.zeros(1, np.int64)
     used = 0
     while done < out.size:
@@ -162,7 +134,7 @@ def fill_laplace(out, done, t, shift, words):
             break
         out[done] = value
         done, used = done + 1, at[0]
-    return done, used
+    return done, used, at[0] >= _DOUBT
 
 
 @_compiled
@@ -176,7 +148,7 @@ def fill_gaussian(out, done, s, words):
             break
         out[done] = value
         done, used = done + 1, at[0]
-    return done, used
+    return done, used, at[0] >= _DOUBT
 
 
 @_compiled
@@ -184,17 +156,16 @@ def fill_skips(out, done, last, n, k, words):
     """Append the units that a Poisson sample takes, each with chance p = 1 - exp(-k / 2^32).
 
     `last` is the unit taken last. As many as G are passed over, P(G >= j) = (1 - p)^j: the floor
-    of -log(W) 2^32 / k for a uniform W, whose first 64 bits are two words. Returns, besides
-    what was done, whether the next two words leave the floor in doubt (then `settle_skip` knows).
+    of -log(W) 2^32 / k for a uniform W, whose first 64 bits are two words.
     """  # proof: poisson-skips
     used = 0
     per = 4294967296.0 / float(k)
     while last < n and done < out.size and used + 2 <= words.size:
         w = float(np.uint64(words[used]) << np.uint64(32) | np.uint64(words[used + 1]))
         passed = (64 * _LOG_2 - np.log(w)) * per if w > 0.0 else 0.0
+        # How far the bits that are not drawn, and the error of the logarithm, could move it.
         doubt = (1e-12 + 2.0 / w) * per + 1e-12 * passed if w > 0.0 else 1.0
-        near = abs(passed - np.rint(passed))
-        if not near > doubt:
+        if not abs(passed - np.rint(passed)) > doubt:
             return done, last, used, True
         used += 2
         last += 1 + np.int64(min(passed, 4e18))
@@ -202,22 +173,6 @@ def fill_skips(out, done, last, n, k, words):
             out[done] = last
             done += 1
     return done, last, used, False
-
-
-def settle_skip(k: int, words: np.ndarray) -> int | None:
-    """The same floor in long arithmetic, or None if these words do not decide it."""
-    digits = 0
-    for word in words:
-        digits = digits << 32 | int(word)
-    if digits == 0:
-        return None
-    bits = 32 * len(words)
-    with localcontext(prec=bits // 3 + 20):  # decimal's logarithm is rounded correctly
-        low, high = (
-            -(Decimal(end) / 2**bits).ln() * 2**SKIP_BITS / k for end in (digits + 1, digits)
-        )
-    # W lies between digits and digits + 1; at its largest the floor is the smallest.
-    return int(low) if int(low) == int(high) else None
 
 
 @_compiled

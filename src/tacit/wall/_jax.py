@@ -34,20 +34,42 @@ class JaxKernel:
     at: Callable[[Any], JaxKernel]
     assumptions = ("XLA computes a row alike at every place of a chunk (tried on made-up rows)",)
 
-    def sum(self, rows: Rows, units: np.ndarray, state: Any, limits: np.ndarray) -> np.ndarray:
-        size = int(limits[-1]["stop"])
-        total, steps, sums = np.zeros(size, np.int64), np.zeros(size, np.int32), np.zeros(size)
+    def start(
+        self, rows: Rows, units: np.ndarray, state: Any, limits: np.ndarray
+    ) -> Callable[[], np.ndarray]:
+        """Begin with the first chunk, and return what waits for the sum."""
         which, last = _rows_of(rows.starts, units)
         values = rows.cast(self.dtype)
-        for begin in range(0, len(which), self.chunk):
+        chunks = range(0, len(which), self.chunk)
+
+        def begun(begin: int) -> Any:
             some = which[begin : begin + self.chunk]
-            chunk = np.empty((self.chunk, values.shape[1]), self.dtype)
+            chunk = _aligned((self.chunk, values.shape[1]), self.dtype)
             np.take(values, some, axis=0, out=chunk[: len(some)], mode="clip")
             chunk[len(some) :] = 0.0
-            mapped = np.asarray(self.run(chunk, state))
-            ends = last[begin : begin + self.chunk]
-            add_rows(mapped, rows.complete[some], ends, sums, steps, limits, total)
+            return self.run(chunk, state)
+
+        ahead = begun(0) if chunks else None
+
+        def total() -> np.ndarray:
+            size = int(limits[-1]["stop"])
+            result, steps, sums = np.zeros(size, np.int64), np.zeros(size, np.int32), np.zeros(size)
+            for begin in chunks:
+                here = slice(begin, begin + self.chunk)
+                mapped = np.asarray(begun(begin) if begin else ahead)
+                usable = rows.complete[which[here]]
+                add_rows(mapped, usable, last[here], sums, steps, limits, result)
+            return result
+
         return total
+
+
+def _aligned(shape: tuple[int, int], dtype: Any) -> np.ndarray:
+    """Memory that XLA can read without copying it."""
+    size = shape[0] * shape[1] * dtype.itemsize
+    raw = np.empty(size + 64, np.uint8)
+    first = -raw.ctypes.data % 64
+    return raw[first : first + size].view(dtype).reshape(shape)
 
 
 def _rows_of(starts: np.ndarray, units: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -11,6 +11,8 @@ import threading
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+import numpy as np
+
 from tacit.accounting.sums import MOST_STEPS, laplace_noise, multiplied_noise
 from tacit.spec.certificate import Certificate
 from tacit.spec.errors import BudgetError, QueryError
@@ -25,8 +27,8 @@ from tacit.spec.queries import Query
 from tacit.spec.release import Noise, Release
 from tacit.spec.schema import Schema
 from tacit.spec.sums import BoundedSum
-from tacit.wall._ahead import Batches, NoiseAhead
-from tacit.wall._noise import Words
+from tacit.wall._batches import Batches
+from tacit.wall._noise import Words, draw_bulk
 from tacit.wall._source import shielded
 from tacit.wall._sums import Data, ResolvedSum, resolve_sum
 
@@ -68,8 +70,8 @@ class Lease:
         self._known: dict[Any, Answerable] = {}
         self._latest: tuple[Any, Answerable] | None = None
         self._data: dict[tuple[str, ...], Data] = {}
+        self._words = words
         self._batches = Batches(words)
-        self._noise = NoiseAhead(words)
 
     @property
     def plan(self) -> Plan:
@@ -94,12 +96,17 @@ class Lease:
             self._used += 1
             data = self._rows(resolved.query.columns)
             units = self._batches.next(steps.sampling, data.units)
-            total = shielded(lambda: resolved.sum(data, units, noise))
-            for law, block in zip(noise, resolved.ranges, strict=True):
-                if law.family != "none":  # an empty batch gets its noise like any other
-                    total[block] += self._noise.next(law, block.stop - block.start)
+            pending = shielded(lambda: resolved.start(data, units, noise))
+            # Drawn while the map runs. An empty batch gets its noise like any other.
+            drawn = [
+                np.zeros(bound.numbers, np.int64)
+                if law.family == "none"
+                else draw_bulk(law, bound.numbers, self._words)
+                for law, bound in zip(noise, resolved.bounds, strict=True)
+            ]
+            total = shielded(pending)
         return Release(
-            steps=total,
+            steps=total + (drawn[0] if len(drawn) == 1 else np.concatenate(drawn)),
             blocks=resolved.blocks,
             noise=noise,
             n=data.units if self._schema.neighbours == "replace_one" else None,

@@ -35,7 +35,9 @@ class NumbaKernel:
 
     loop: Callable[..., None]
 
-    def sum(self, rows: Rows, units: np.ndarray, state: Any, limits: np.ndarray) -> np.ndarray:
+    def start(
+        self, rows: Rows, units: np.ndarray, state: Any, limits: np.ndarray
+    ) -> Callable[[], np.ndarray]:
         size = int(limits[-1]["stop"])
 
         def part(some: np.ndarray) -> np.ndarray:
@@ -44,13 +46,13 @@ class NumbaKernel:
             self.loop(rows.values, rows.complete, rows.starts, some, state, *scratch, limits, total)
             return total
 
-        return _threaded(part, units, size)
+        return lambda: _threaded(part, units, size)
 
     def compile(self, columns: int, state: Any, limits: np.ndarray) -> None:
         """Run it over no one, so that code that does not compile is refused before a charge."""
         arrays = np.zeros((0, columns)), np.zeros(0, np.bool_), np.zeros(1, np.int64)
         nobody = Rows(*[_read_only(array) for array in arrays])
-        self.sum(nobody, np.zeros(0, np.int64), state, limits)
+        self.start(nobody, np.zeros(0, np.int64), state, limits)()
 
 
 @dataclass(frozen=True)
@@ -60,9 +62,9 @@ class SparseKernel:
     loop: Callable[..., None]
     width: int
 
-    def sum(
+    def start(
         self, documents: Documents, units: np.ndarray, state: Any, limits: np.ndarray
-    ) -> np.ndarray:
+    ) -> Callable[[], np.ndarray]:
         size = int(limits[-1]["stop"])
         longest = documents.longest * self.width
 
@@ -80,12 +82,12 @@ class SparseKernel:
             self.loop(*documents.arrays, some, state, self.width, *scratch, limits, total)
             return total
 
-        return _threaded(part, units, documents.longest * self.width)
+        return lambda: _threaded(part, units, documents.longest * self.width)
 
     def compile(self, columns: int, state: Any, limits: np.ndarray) -> None:
         arrays = (np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0), np.zeros(1, np.int64))
         nobody = Documents(*[_read_only(array) for array in arrays])
-        self.sum(nobody, np.zeros(0, np.int64), state, limits)
+        self.start(nobody, np.zeros(0, np.int64), state, limits)()
 
 
 @lru_cache(maxsize=64)

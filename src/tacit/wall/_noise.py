@@ -21,11 +21,13 @@ from opendp.mod import enable_features
 
 from tacit.spec.release import Noise
 from tacit.wall import _bulk
+from tacit.wall._exact import OutOfWords, Stream
 
 enable_features("contrib")
 
 _VECTOR = vector_domain(atom_domain(T="i64"))
 _BULK = 10_000  # from here on OpenDP's samplers would be felt
+_CORES = os.cpu_count() or 1
 _THREADED = 8_000  # numbers for which a thread pays
 # Keeps statistic plus noise inside int64 (accounting keeps the noise below 2^61).
 _LIMIT = 2**62
@@ -73,7 +75,7 @@ def fits_bulk(noise: Noise) -> bool:
 
 def draw_bulk(noise: Noise, size: int, words: Words = os_words) -> np.ndarray:
     """The same law as `draw`, some twenty times faster, and faster still on several cores."""
-    threads = min(os.cpu_count() or 1, size // _THREADED) if words is os_words else 1
+    threads = min(_CORES, size // _THREADED) if words is os_words else 1
     if threads < 2:
         return _filled(noise, size, words)
     sizes = [size * (i + 1) // threads - size * i // threads for i in range(threads)]
@@ -82,21 +84,38 @@ def draw_bulk(noise: Noise, size: int, words: Words = os_words) -> np.ndarray:
 
 
 def _filled(noise: Noise, size: int, words: Words) -> np.ndarray:
-    out = np.zeros(size, np.int64)
-    done, left = 0, np.zeros(0, np.uint32)
-    scale = noise.scale / noise.grid
+    out, done = np.zeros(size, np.int64), 0
     gaussian = noise.family == "discrete_gaussian"
+    t, over = (noise.scale / noise.grid).as_integer_ratio()
+    shift = over.bit_length() - 1
+    each = 10 if gaussian else 6  # a little more than a sample takes
+    left = words(each * size + 128)
     while done < size:
-        # Words that a cut sample had read are read again: dropping them would favour short ones.
-        stock = np.concatenate([left, words((14 if gaussian else 9) * (size - done) + 64)])
         if gaussian:
-            done, used = _bulk.fill_gaussian(out, done, np.uint64(scale), stock)
+            done, used, doubt = _bulk.fill_gaussian(out, done, np.uint64(t), left)
         else:
-            t, over = scale.as_integer_ratio()
-            shift = over.bit_length() - 1
-            done, used = _bulk.fill_laplace(out, done, np.uint64(t), shift, stock)
-        left = stock[used:]
+            done, used, doubt = _bulk.fill_laplace(out, done, np.uint64(t), shift, left)
+        left = left[used:]
+        if doubt:
+            draw_one = (lambda s: s.gaussian(t)) if gaussian else (lambda s: s.laplace(t, shift))
+            out[done], left = _settled(draw_one, left, words)
+            done += 1
+        elif done < size:
+            # What a cut sample had read is read again: dropping it would favour short samples.
+            left = np.concatenate([left, words(each * (size - done) + 128)])
     return out
+
+
+def _settled(
+    draw_one: Callable[[Stream], int], left: np.ndarray, words: Words
+) -> tuple[int, np.ndarray]:
+    """One sample in long arithmetic, and the words that are left."""
+    while True:
+        stream = Stream(left)
+        try:
+            return draw_one(stream), left[stream.used :]
+        except OutOfWords:
+            left = np.concatenate([left, words(64)])
 
 
 def draw_poisson(n: int, rate: float, words: Words = os_words) -> np.ndarray:
@@ -108,22 +127,17 @@ def draw_poisson(n: int, rate: float, words: Words = os_words) -> np.ndarray:
     out = np.zeros(int(expected + 8 * math.sqrt(expected) + 16), np.int64)
     done, last, left = 0, -1, np.zeros(0, np.uint32)
     while last < n:
-        if done == out.size:
+        if done + 1 >= out.size:
             out = np.concatenate([out, np.zeros_like(out)])
         if left.size < 2:
             left = np.concatenate([left, words(int(2.2 * (n - last) * rate) + 16)])
         done, last, used, doubt = _bulk.fill_skips(out, done, last, n, np.uint64(k), left)
         left = left[used:]
         if doubt:
-            passed, size = _bulk.settle_skip(k, left[:2]), 2
-            while passed is None:
-                size += 2
-                if left.size < size:
-                    left = np.concatenate([left, words(16)])
-                passed = _bulk.settle_skip(k, left[:size])
-            left, last = left[size:], last + 1 + passed
+            passed, left = _settled(lambda s: s.skip(k), left, words)
+            last += 1 + passed
             if last < n:
-                out = np.append(out[:done], np.append(last, np.zeros(16, np.int64)))
+                out[done] = last
                 done += 1
     return out[:done]
 

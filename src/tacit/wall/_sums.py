@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -53,12 +52,6 @@ class ResolvedSum:
     kernel: Kernel | None
     state: Any
 
-    @cached_property
-    def ranges(self) -> tuple[slice, ...]:
-        """Where each block stands in the sum."""
-        ends = np.cumsum([0, *(bound.numbers for bound in self.bounds)])
-        return tuple(slice(int(a), int(b)) for a, b in pairwise(ends))
-
     @property
     def most_steps(self) -> int:
         return MOST_STEPS if self.kernel else _sql.SQL_STEPS
@@ -93,11 +86,17 @@ class ResolvedSum:
         other.__dict__.update(self.__dict__, query=query, kernel=kernel, state=state)
         return other
 
-    def sum(self, data: Data, units: np.ndarray, noise: tuple[Noise, ...]) -> np.ndarray:
-        """The sum over some units, in steps."""
+    def start(
+        self, data: Data, units: np.ndarray, noise: tuple[Noise, ...]
+    ) -> Callable[[], np.ndarray]:
+        """Begin with the sum over some units, and return what waits for it, in steps."""
         assert self.kernel is not None
         limits = limits_of(self.bounds, noise)
-        return self.kernel.sum(data, units, self.state, limits)  # type: ignore[arg-type]
+        return self.kernel.start(data, units, self.state, limits)  # type: ignore[arg-type]
+
+    def sum(self, data: Data, units: np.ndarray, noise: tuple[Noise, ...]) -> np.ndarray:
+        """The sum over some units, in steps."""
+        return self.start(data, units, noise)()
 
 
 def load(source: Source | DocumentSource, schema: Schema, columns: tuple[str, ...]) -> Data:

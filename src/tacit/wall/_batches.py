@@ -1,6 +1,6 @@
-"""Who takes part in the next steps of a lease, and their noise, drawn some steps at a time.
+"""Who takes part in the next steps of a lease, drawn some steps at a time.
 
-Both are drawn without the data in sight, so drawing them early changes nothing but the speed. A
+Batches are drawn without the data in sight, so drawing them early changes nothing but the speed. A
 lease refuses to work in another process, so what is kept here is never used twice.
 """
 
@@ -10,10 +10,9 @@ import numpy as np
 
 from tacit.spec.errors import SourceError
 from tacit.spec.plan import Everyone, Poisson, Subsampling, WithoutReplacement
-from tacit.spec.release import Noise
-from tacit.wall._noise import Words, draw_bulk, draw_poisson, draw_subset
+from tacit.wall._noise import Words, draw_poisson, draw_subset
 
-_AHEAD = 16_384  # numbers, or units, to draw at once
+_AHEAD = 16_384  # units to draw at once
 
 
 class Batches:
@@ -51,21 +50,3 @@ class Batches:
         taken = draw_poisson(n * steps, rate, self._words)
         ends = np.searchsorted(taken, n * np.arange(1, steps))
         return [part - n * i for i, part in enumerate(np.split(taken, ends))]
-
-
-class NoiseAhead:
-    """The noise of the next steps, each number used once."""
-
-    def __init__(self, words: Words) -> None:
-        self._words = words
-        self._ready: dict[Noise, np.ndarray] = {}
-
-    def next(self, law: Noise, size: int) -> np.ndarray:
-        """`size` integers of the law."""
-        ready = self._ready.get(law)
-        if ready is None or len(ready) < size:
-            ready = draw_bulk(law, max(size, _AHEAD), self._words)
-            if len(self._ready) > 16:  # a clip that adapts leaves laws behind
-                self._ready.clear()
-        self._ready[law] = ready[size:]
-        return ready[:size]

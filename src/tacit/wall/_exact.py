@@ -1,0 +1,106 @@
+"""The samplers of `_bulk` in plain Python and long arithmetic: slow, short, and never in doubt.
+
+Canonne, Kamath and Steinke (2020), on a stream of random 32-bit words. The compiled samplers come
+here for the rare sample in which a double cannot decide, and tests compare the two word by word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal, localcontext
+
+import numpy as np
+
+
+class OutOfWords(Exception):
+    """The stream has ended in the middle of a sample."""
+
+
+class Stream:
+    """Random words, read one after another."""
+
+    def __init__(self, words: np.ndarray) -> None:
+        self._words: Iterator[int] = map(int, words)
+        self.used = 0
+
+    def word(self) -> int:
+        self.used += 1
+        for word in self._words:
+            return word
+        raise OutOfWords
+
+    def below(self, n: int) -> int:
+        """A uniform integer from 0 to n - 1: Lemire (2019), or rejection for large n."""
+        if n <= 2**32:
+            product = self.word() * n
+            while product % 2**32 < (2**32 - n) % n:
+                product = self.word() * n
+            return product >> 32
+        mask = 2 ** (n - 1).bit_length() - 1
+        while True:
+            value = (self.word() << 32 | self.word()) & mask
+            if value < n:
+                return value
+
+    def coin(self, numerator: int, denominator: int) -> bool:
+        """True with probability exp(-numerator / denominator): digits against digits."""
+        drawn, bits = self.word(), 32
+        while True:
+            with localcontext(prec=bits // 3 + 25):  # decimal's exp is rounded correctly
+                chance = (-Decimal(numerator) / Decimal(denominator)).exp() * 2**bits
+                rounding = chance * Decimal(10) ** -(bits // 3 + 20)
+                if drawn + 1 <= chance - rounding:
+                    return True
+                if drawn >= chance + rounding:
+                    return False
+            drawn, bits = drawn << 32 | self.word(), bits + 32
+
+    def geometric(self, t: int) -> tuple[int, int]:
+        """A pair (u, v) for which u + t v is k with probability proportional to exp(-k / t)."""
+        u = self.below(t)
+        while not self.coin(u, t):
+            u = self.below(t)
+        v = 0
+        while self.coin(1, 1):
+            v += 1
+        return u, v
+
+    def laplace(self, t: int, shift: int) -> int:
+        """Algorithm 2: P(x) proportional to exp(-|x| 2^shift / t)."""
+        while True:
+            u, v = self.geometric(t)
+            size, negative = (u + t * v) >> shift, self.word() >> 31 == 1
+            if not (negative and size == 0):
+                return -size if negative else size
+
+    def gaussian(self, s: int) -> int:
+        """Algorithm 3 with a whole sigma = s, and s as the scale of the proposal.
+
+        |y| - s = k s + r up to sign, so exp(-(|y| - s)^2 / 2 s^2) is a product of coins.
+        """
+        while True:
+            u, v = self.geometric(s)
+            negative = self.word() >> 31 == 1
+            if negative and u == v == 0:
+                continue
+            k, r = divmod(abs(u + s * v - s), s)
+            if (
+                self.coin(r * r, 2 * s * s)
+                and all(self.coin(r, s) for _ in range(k))
+                and all(self.coin(1, 2) for _ in range(k * k))
+            ):
+                return -(u + s * v) if negative else u + s * v
+
+    def skip(self, k: int) -> int:
+        """floor(-log(W) 2^32 / k) for a uniform W, as many digits of it as it takes."""
+        drawn, bits = self.word() << 32 | self.word(), 64
+        while True:
+            if drawn:
+                with localcontext(prec=bits // 3 + 25):
+                    least, most = (
+                        int(-(Decimal(end) / 2**bits).ln() * 2**32 / k)
+                        for end in (drawn + 1, drawn)
+                    )
+                if least == most:
+                    return least
+            drawn, bits = drawn << 32 | self.word(), bits + 32
