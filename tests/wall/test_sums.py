@@ -1,20 +1,25 @@
 """Bounded sums: what one unit can do, for every kind of map, relation and geometry."""
 
 import math
+import warnings
 from collections import namedtuple
 
 import jax
 import jax.numpy as jnp
+import numba
 import numpy as np
 import pytest
+import scipy.special as np_special
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy import empty as alloc
+from numpy.random import gamma
 from scipy.sparse import csr_matrix, random_array
 
 import tacit
 from tacit.accounting.sums import calibrate_sum, exact_noise, multiplied_noise, steps_of
 from tacit.spec.sums import Bound
-from tacit.wall import _maps
+from tacit.wall import _jax, _maps
 from tacit.wall._clip import add_unit, limits_of
 from tacit.wall._evaluate import open_data
 from tacit.wall._sums import load, resolve_sum
@@ -364,17 +369,37 @@ def writes_state(row, state, out):
     state[0] = row[0]
 
 
-def writes_row(row, state, out):
-    row[0] = 0.0
+def writes_state_by_an_alias(row, state, out):
+    best = np.ascontiguousarray(state)
+    best[0] = max(best[0], row[0])
+    out[0] = best[0]
+
+
+def writes_state_by_its_iterator(row, state, out):
+    state.flat[0] = row[0]
+    out[0] = state[0]
+
+
+def writes_state_by_a_product(row, state, out):
+    np.dot(np.ones((1, 1)), row[:1].copy().reshape(1, 1), state[:1].reshape(1, 1))
+    out[0] = state[0]
 
 
 def uses_random(row, state, out):
     out[0] = np.random.random()
 
 
+def uses_random_by_name(row, state, out):
+    out[0] = gamma(1.0 + abs(row[0]), 1.0)
+
+
 def leaves_memory(row, state, out):
     scratch = np.empty(3)
     out[0] = scratch[0]
+
+
+def leaves_memory_by_another_name(row, state, out):
+    out[0] = alloc(3)[0]
 
 
 def speaks(row, state, out):
@@ -389,13 +414,44 @@ def hides_random(row, state, out):
     out[0] = helper_with_random(row[0])
 
 
+def uses_a_module(row, state, out):
+    out[0] = np_special.gammaln(row[0])
+
+
+def calls_itself(row, state, out):
+    if row[0] > 0:
+        calls_itself(row - 1, state, out)
+
+
+BOX = [0.0]
+
+
+def uses_a_list(row, state, out):
+    out[0] = BOX[0]
+
+
 def does_not_compile(row, state, out):
     out[0] = row.nonsense()
 
 
 @pytest.mark.parametrize(
     "function",
-    [writes_state, writes_row, uses_random, leaves_memory, speaks, hides_random, does_not_compile],
+    [
+        writes_state,
+        writes_state_by_an_alias,
+        writes_state_by_its_iterator,
+        writes_state_by_a_product,
+        uses_random,
+        uses_random_by_name,
+        leaves_memory,
+        leaves_memory_by_another_name,
+        speaks,
+        hides_random,
+        uses_a_module,
+        calls_itself,
+        uses_a_list,
+        does_not_compile,
+    ],
 )
 def test_a_numba_map_that_could_carry_something_over_is_refused(function):
     wall = tacit.Wall(table(5), schema(), budget=tacit.Budget(1), ledger=":memory:")
@@ -403,6 +459,96 @@ def test_a_numba_map_that_could_carry_something_over_is_refused(function):
     with pytest.raises(tacit.QueryError):
         wall.release(query, tacit.Laplace(0.5))
     assert str(wall.remaining.epsilon) == "1"
+
+
+def test_a_map_may_change_its_copy_of_a_row():
+    def halves(row, state, out):
+        row[0] = row[0] / 2
+        out[0] = row[0]
+
+    data = {"x": [1.0, 1.0], "y": [0.0, 0.0], "z": [0, 0]}
+    exact = tacit.Plan(tacit.Steps(3, tacit.Exact()), delta=1e-5)
+    lease = tacit.Public(data, schema()).prepay(exact)
+    query = tacit.BoundedSum(tacit.NumbaMap(halves), NAMES, size=1, clip=1.0)
+    assert [lease.release(query).value[0] for _ in range(3)] == pytest.approx([1, 1, 1])
+
+
+@numba.njit
+def look(values, place):
+    return values[place]
+
+
+def reads_past_the_end(row, state, out):
+    out[0] = 0.5
+    out[1] = look(out, int(row[2]) * 1000)
+
+
+def test_indices_are_checked_in_helpers_too():
+    data = {"x": np.zeros(4), "y": np.zeros(4), "z": [0, 1, 5, 9]}
+    query = tacit.BoundedSum(tacit.NumbaMap(reads_past_the_end), NAMES, size=2, clip=9.0)
+    release = tacit.Public(data, schema()).release(query, tacit.Exact())
+    np.testing.assert_allclose(release.value, [0.5, 0.5], atol=1e-6)  # the first row alone
+
+
+def newton_rounds(row, state):
+    """How many rounds a square root takes: a loop that ends when the row says so."""
+    x = jnp.abs(row[0]) * 1000 + 1
+
+    def going(carry):
+        guess, rounds = carry
+        return (jnp.abs(guess * guess - x) > 1e-3 * x) & (rounds < 60)
+
+    def better(carry):
+        guess, rounds = carry
+        return 0.5 * (guess + x / guess), rounds + 1
+
+    return jnp.array(jax.lax.while_loop(going, better, (1.0, 0))[1], jnp.float32)[None]
+
+
+def test_a_loop_that_ends_with_the_data_runs_one_row_at_a_time():
+    query = tacit.BoundedSum(tacit.JaxMap(newton_rounds), NAMES, size=1, clip=99.0)
+    resolved = resolve_sum(query, schema())
+    noise = resolved.exact()
+    data = table(250)
+    held = load(open_data(data, schema()), schema(), query.columns)
+    each = sum(resolved.sum(held, np.array([i]), noise) for i in range(250))
+    np.testing.assert_array_equal(resolved.sum(held, np.arange(250), noise), each)
+    assert "while" in _jax._LOOPS
+
+
+def test_a_position_that_matters_is_noticed():
+    """The broken twin of the check on made-up rows."""
+    for broken in (
+        lambda rows, state: np.arange(len(rows), dtype=np.float32)[:, None] + rows[:, :1],
+        lambda rows, state: rows[:, :1] + rows.max(),
+        lambda rows, state: np.where(np.isfinite(rows).all(), rows[:, :1], 0),
+    ):
+        assert not _jax._alike(broken, None, 256, 3, np.float32)
+    assert _jax._alike(lambda rows, state: rows[:, :1] * 2, None, 256, 3, np.float32)
+
+
+def test_large_numbers_make_no_warning(recwarn):
+    wide = tacit.Schema(tacit.Real("x", -1e100, 1e100), neighbours="replace_one")
+    query = tacit.BoundedSum(tacit.JaxMap(lambda row, state: jnp.tanh(row)), "x", size=1, clip=1.0)
+    warnings.simplefilter("always")
+    for cells in ([1.0, 2.0], [1.0, 1e50]):
+        wall = tacit.Wall({"x": cells}, wide, budget=tacit.Budget(1), ledger=":memory:")
+        wall.release(query, tacit.Laplace(0.5))
+    assert not [w for w in recwarn if "overflow" in str(w.message)]
+
+
+def test_another_constant_is_another_question():
+    def scaled(factor):
+        def by(row, state, out):
+            out[0] = row[0] * factor
+
+        return tacit.BoundedSum(tacit.NumbaMap(by), "x", size=1, clip=1.0)
+
+    wall = tacit.Wall(table(5), schema(), budget=tacit.Budget(1), ledger=":memory:")
+    wall.release(scaled(2.0), tacit.Laplace(0.5), name="once")
+    wall.release(scaled(2.0), tacit.Laplace(0.5), name="once")
+    with pytest.raises(tacit.LedgerError, match="different question"):
+        wall.release(scaled(3.0), tacit.Laplace(0.5), name="once")
 
 
 def calls_back(row, state):
@@ -567,6 +713,7 @@ def test_sql_bounds_rows_and_pays_for_all_of_a_units():
     "function",
     [
         lambda row: [row.x.sum()],
+        lambda row: [(row.x > 0) + (row.y > 0)],
         lambda row: [row.x.mean().over()],
         lambda row: [row.x.lag().over()],
         lambda row: [row.x / row.y],

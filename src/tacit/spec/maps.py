@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -100,7 +101,7 @@ def named(map_: Map) -> NamedMap:
 def fingerprint_of(state: Any) -> str:
     """The same for a state: arrays, numbers, and tuples, lists or mappings of them."""
     state_hash = hashlib.sha256()
-    _feed(state, state_hash.update)
+    _feed(state, state_hash.update, set())
     return state_hash.hexdigest()
 
 
@@ -112,41 +113,49 @@ def _check_function(map_: Any) -> None:
 
 def _fingerprint(function: Any) -> str:
     code_hash = hashlib.sha256()
-    _feed_code(getattr(function, "py_func", function), code_hash.update)
+    _feed_code(function, code_hash.update, set())
     return code_hash.hexdigest()
 
 
-def _feed_code(function: Any, feed: Callable[[bytes], None]) -> None:
+def _feed_code(function: Any, feed: Callable[[bytes], None], seen: set[int]) -> None:
+    """Code, constants, defaults, and what the names in it stand for now."""
+    function = getattr(function, "py_func", function)
     code = getattr(function, "__code__", None)
-    if code is None:
-        feed(repr(type(function)).encode())
+    if code is None or id(code) in seen:
+        feed(repr(getattr(function, "__qualname__", type(function))).encode())
         return
-    stack = [code]
+    seen.add(id(code))
+    stack, names = [code], []
     while stack:
         here = stack.pop()
         feed(here.co_code + repr(here.co_names).encode())
+        names += here.co_names
         for constant in here.co_consts:
             if hasattr(constant, "co_code"):
                 stack.append(constant)
             else:
                 feed(repr(constant).encode())
-    for cell in function.__closure__ or ():
-        _feed(cell.cell_contents, feed)
+    scope = [function.__globals__[name] for name in names if name in function.__globals__]
+    cells = [cell.cell_contents for cell in function.__closure__ or ()]
+    for value in (*scope, *cells, *(function.__defaults__ or ())):
+        _feed(value, feed, seen)
 
 
-def _feed(value: Any, feed: Callable[[bytes], None]) -> None:
+def _feed(value: Any, feed: Callable[[bytes], None], seen: set[int]) -> None:
     if isinstance(value, Mapping):
         for key in sorted(value, key=str):
             feed(str(key).encode())
-            _feed(value[key], feed)
+            _feed(value[key], feed, seen)
     elif isinstance(value, (tuple, list)):
         feed(f"{len(value)}".encode())
         for part in value:
-            _feed(part, feed)
+            _feed(part, feed, seen)
     elif callable(value):
-        _feed_code(getattr(value, "py_func", value), feed)
+        _feed_code(value, feed, seen)
     elif value is None or isinstance(value, (str, bytes)):
         feed(repr(value).encode())
+    elif isinstance(value, ModuleType):
+        feed(value.__name__.encode())
     else:
         array = np.asarray(value)
         feed(f"{array.dtype}{array.shape}".encode())

@@ -33,6 +33,8 @@ class Bound:
     geometry: Geometry = "free"
 
     def __post_init__(self) -> None:
+        if not isinstance(self.size, (int, tuple, list)):
+            raise QueryError(f"Expected size={self.size!r} > 0, a whole number or a few of them.")
         shape = (self.size,) if isinstance(self.size, int) else tuple(self.size)
         whole = all(isinstance(n, int) and not isinstance(n, bool) and n > 0 for n in shape)
         if not shape or not whole or math.prod(shape) > _MOST_NUMBERS:
@@ -46,6 +48,7 @@ class Bound:
         if self.norm not in ("l1", "l2"):
             raise QueryError(f'Expected norm="l1" or norm="l2", got {self.norm!r}.')
         object.__setattr__(self, "clip", float(self.clip))
+        object.__setattr__(self, "size", self.size if isinstance(self.size, int) else shape)
         if self.geometry == "simplex":
             object.__setattr__(self, "norm", "l1")
 

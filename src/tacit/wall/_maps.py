@@ -1,32 +1,32 @@
 """Maps in Numba, looped over units by the wall: one row at a time, into zeroed scratch.
 
-A map cannot reach another unit's row. It is given one row, the public state and a vector of zeros;
-the data and the state cannot be written to, and code that could carry something from one call to
-the next (a random generator, memory that was not cleared, output) is refused before any charge.
+A map cannot reach another unit's row. It is given a copy of one row, the public state, which cannot
+be written to, and a vector of zeros. What it is made of has been checked (`_guard`), and before any
+charge it is tried on made-up rows: alone, in company and in another order it must compute the same.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
-from types import CodeType
 from typing import Any
 
 import numba
 import numpy as np
 
+from tacit.spec.columns import Column, Integer, Real, Tokens
 from tacit.spec.errors import QueryError
-from tacit.spec.maps import NumbaMap, SparseMap
+from tacit.spec.maps import NumbaMap, SparseMap, fingerprint_of
 from tacit.wall._clip import add_unit, add_words, finite
 from tacit.wall._documents import Documents
+from tacit.wall._guard import guarded
 from tacit.wall._rows import Rows
 
 _THREAD_WORK = 200_000  # numbers to compute from which a second thread pays
-# Names that reach generators, uncleared memory, or the world outside.
-_REFUSED = {"random", "empty", "empty_like", "objmode", "print", "carray", "farray"}
+_TRIED = 12  # made-up units
 
 
 @dataclass(frozen=True)
@@ -42,17 +42,17 @@ class NumbaKernel:
 
         def part(some: np.ndarray) -> np.ndarray:
             total = np.zeros(size, np.int64)
-            scratch = np.zeros(size), np.zeros(size), np.zeros(size, np.int32)
+            scratch = np.zeros(rows.values.shape[1]), *_scratch(size)
             self.loop(rows.values, rows.complete, rows.starts, some, state, *scratch, limits, total)
             return total
 
         return lambda: _threaded(part, units, size)
 
-    def compile(self, columns: int, state: Any, limits: np.ndarray) -> None:
-        """Run it over no one, so that code that does not compile is refused before a charge."""
-        arrays = np.zeros((0, columns)), np.zeros(0, np.bool_), np.zeros(1, np.int64)
-        nobody = Rows(*[_read_only(array) for array in arrays])
-        self.start(nobody, np.zeros(0, np.int64), state, limits)()
+    def made_up(self, columns: Sequence[Column]) -> Rows:
+        """Rows within the public domains, one a unit."""
+        values = np.column_stack([_made_up(column, i) for i, column in enumerate(columns)])
+        arrays = values, np.ones(_TRIED, np.bool_), np.arange(_TRIED + 1)
+        return Rows(*[_read_only(array) for array in arrays])
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,7 @@ class SparseKernel:
 
         def part(some: np.ndarray) -> np.ndarray:
             total = np.zeros(size, np.int64)
+            copies = np.zeros(documents.longest, np.int32), np.zeros(documents.longest)
             several = size if documents.several else 0
             scratch = (
                 np.zeros(longest),
@@ -79,32 +80,39 @@ class SparseKernel:
                 np.zeros(several // self.width, np.int64),
                 np.zeros(several // self.width, np.bool_),
             )
-            self.loop(*documents.arrays, some, state, self.width, *scratch, limits, total)
+            self.loop(*documents.arrays, some, state, self.width, *copies, *scratch, limits, total)
             return total
 
         return lambda: _threaded(part, units, documents.longest * self.width)
 
-    def compile(self, columns: int, state: Any, limits: np.ndarray) -> None:
-        arrays = (np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0), np.zeros(1, np.int64))
-        nobody = Documents(*[_read_only(array) for array in arrays])
-        self.start(nobody, np.zeros(0, np.int64), state, limits)()
+    def made_up(self, columns: Sequence[Column]) -> Documents:
+        """Short documents, one a unit."""
+        (column,) = columns
+        assert isinstance(column, Tokens)
+        size = min(5, len(column.vocabulary))
+        words = np.arange(_TRIED * size) * 7 % len(column.vocabulary)
+        words = np.sort(words.reshape(_TRIED, size), axis=1).ravel().astype(np.int32)
+        weights = 1.0 + np.arange(_TRIED * size) % 3
+        arrays = np.arange(_TRIED + 1) * size, words, weights, np.arange(_TRIED + 1)
+        return Documents(*[_read_only(array) for array in arrays])
 
 
 @lru_cache(maxsize=64)
 def numba_kernel(map_: NumbaMap) -> NumbaKernel:
     """The loop for this map. Compiled when it first meets a state, once for each type of state."""
-    kernel = _guarded(map_.function)
+    kernel = guarded(map_.function)
 
     @numba.njit(nogil=True, error_model="numpy")
-    def loop(values, complete, starts, units, state, out, sums, steps, limits, total):
+    def loop(values, complete, starts, units, state, row, out, sums, steps, limits, total):
         for unit in units:
             sums[:] = 0.0
             for i in range(starts[unit], starts[unit + 1]):
                 if not complete[i]:
                     continue
+                row[:] = values[i]
                 out[:] = 0.0
                 try:
-                    kernel(values[i], state, out)
+                    kernel(row, state, out)
                 except Exception:  # noqa: BLE001 - a row that fails contributes nothing
                     continue
                 if finite(out):
@@ -117,7 +125,7 @@ def numba_kernel(map_: NumbaMap) -> NumbaKernel:
 @lru_cache(maxsize=64)
 def sparse_kernel(map_: SparseMap) -> SparseKernel:
     """The same for documents."""
-    kernel = _guarded(map_.function)
+    kernel = guarded(map_.function)
 
     @numba.njit(nogil=True, error_model="numpy")
     def attempt(words, weights, state, out):
@@ -129,7 +137,7 @@ def sparse_kernel(map_: SparseMap) -> SparseKernel:
 
     @numba.njit(nogil=True, error_model="numpy")
     def loop(
-        offsets, words, weights, starts, units, state, width,
+        offsets, words, weights, starts, units, state, width, my_words, my_weights,
         out, steps, sums, gathered, touched, seen, limits, total,
     ):  # fmt: skip
         for unit in units:
@@ -141,7 +149,9 @@ def sparse_kernel(map_: SparseMap) -> SparseKernel:
                 flat = out[: here.size * width]
                 flat[:] = 0.0
                 block = flat.reshape(here.size, width)
-                if not attempt(here, weights[offsets[i] : offsets[i + 1]], state, block):
+                my_words[: here.size] = here
+                my_weights[: here.size] = weights[offsets[i] : offsets[i + 1]]
+                if not attempt(my_words[: here.size], my_weights[: here.size], state, block):
                     continue
                 if alone:
                     add_words(flat, here, width, steps[: flat.size], limits, total)
@@ -175,44 +185,54 @@ def fixed_state(state: Any) -> Any:
     return _read_only(array)
 
 
-def compiling(compile_: Callable[[], None]) -> None:
-    """Say what Numba says about a map's code, before anything is charged or read."""
+def kind_of(state: Any) -> Any:
+    """What a map was compiled for."""
+    if isinstance(state, tuple):
+        return type(state), tuple(kind_of(part) for part in state)
+    return state.dtype, state.ndim
+
+
+def tried(
+    kernel: NumbaKernel | SparseKernel, columns: Sequence[Column], state: Any, limits: np.ndarray
+) -> None:
+    """Compile a map and run it over made-up units, before anything is charged or read."""
+    units: Any = kernel.made_up(columns)
+    before = fingerprint_of(state)
     try:
-        compile_()
+        alone = [kernel.start(units, np.array([i]), state, limits)() for i in range(_TRIED)]
     except numba.core.errors.NumbaError as error:
         raise QueryError(
             f"The map does not compile with Numba; nothing was charged or read.\n{error}"
         ) from None
-
-
-def _guarded(function: Any) -> Callable[..., None]:
-    """The map compiled by the wall: indices checked, no fast-math, nothing refused in it."""
-    plain = getattr(function, "py_func", function)
-    for name in _names(plain, set()):
-        if name in _REFUSED:
+    for order in (np.arange(_TRIED), np.arange(_TRIED)[::-1].copy()):
+        together = kernel.start(units, order, state, limits)()
+        again = [kernel.start(units, np.array([i]), state, limits)() for i in order]
+        if not (
+            np.array_equal(together, sum(alone))
+            and all(np.array_equal(alone[i], other) for i, other in zip(order, again))
+        ):
             raise QueryError(
-                f"A map may not use {name!r}: it could carry something from one row to another. "
-                "Use np.zeros for scratch memory, and pass random numbers in the state."
+                "The map computes something else for the same row when it is asked again: it "
+                "remembers other rows. Nothing was charged or read."
             )
-    return numba.njit(boundscheck=True, nogil=True)(plain)
+    if fingerprint_of(state) != before:
+        raise QueryError("The map changes its state. Nothing was charged or read.")
 
 
-def _names(function: Any, visited: set[int]) -> Iterator[str]:
-    """All names in a function's code, and in that of the functions it refers to."""
-    function = getattr(function, "py_func", function)
-    code = getattr(function, "__code__", None)
-    if code is None or id(code) in visited:
-        return
-    visited.add(id(code))
-    stack: list[CodeType] = [code]
-    while stack:
-        here = stack.pop()
-        yield from here.co_names
-        stack += [constant for constant in here.co_consts if isinstance(constant, CodeType)]
-        for name in here.co_names:
-            yield from _names(function.__globals__.get(name), visited)
-    for cell in function.__closure__ or ():
-        yield from _names(cell.cell_contents, visited)
+def _made_up(column: Column, place: int) -> np.ndarray:
+    """Values within a column's domain, as a map sees them."""
+    spread = (np.arange(_TRIED) * (2 * place + 3) % _TRIED) / (_TRIED - 1)
+    match column:
+        case Real(low=low, high=high):
+            return low + spread * (high - low)
+        case Integer(low=low, high=high):
+            return np.floor(low + spread * (high - low))
+        case _:
+            return np.floor(spread * (len(column.labels) - 1))
+
+
+def _scratch(size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return np.zeros(size), np.zeros(size), np.zeros(size, np.int32)
 
 
 def _threaded(part: Callable[[np.ndarray], np.ndarray], units: np.ndarray, size: int) -> np.ndarray:

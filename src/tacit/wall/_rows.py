@@ -72,17 +72,12 @@ def load_rows(source: Source, schema: Schema, columns: tuple[str, ...]) -> Rows:
             f"v{i}": value(schema[name], rows[source.name_of(name)]).fill_null(float("nan"))
             for i, name in enumerate(columns)
         }
-        if schema.unit is not None:
-            rows = rows.mutate(**cells).order_by(["person", "place"])
-            rows = rows.select("first", *cells)
-        else:
-            rows = rows.select("first", **cells)
-        for batch in rows.to_pyarrow_batches():
-            parts.append(
-                np.column_stack([c.to_numpy(zero_copy_only=False) for c in batch.columns]).astype(
-                    np.float64
-                )
-            )
+        # The order is the last thing asked for, or an engine need not keep it.
+        order = [] if schema.unit is None else ["person", "place"]
+        rows = rows.select(*order, first=rows["first"], **cells)
+        for batch in (rows.order_by(order) if order else rows).to_pyarrow_batches():
+            numbers = [c.to_numpy(zero_copy_only=False) for c in batch.columns[len(order) :]]
+            parts.append(np.column_stack(numbers).astype(np.float64))
     together = np.concatenate([np.zeros((0, len(columns) + 1)), *parts])
     del parts
     starts = np.append(np.flatnonzero(together[:, 0] == 1), len(together))

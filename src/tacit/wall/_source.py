@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from typing import Any, TypeVar
 
 import ibis
 import ibis.expr.types as ir
+import numpy as np
 import pyarrow as pa
 
 from tacit.spec.columns import Tokens
@@ -182,7 +184,9 @@ Result = TypeVar("Result")
 def shielded(read: Callable[[], Result]) -> Result:
     """Run what touches the data. What an engine says of a failure may quote a cell: it stays."""
     try:
-        return read()
+        # Nor does it warn of a number that is too large, or not one.
+        with np.errstate(all="ignore"):
+            return read()
     except Exception:  # noqa: BLE001
         pass
     raise SourceError(
@@ -204,6 +208,9 @@ def _engine() -> Iterator[Any]:
     with tempfile.TemporaryDirectory(prefix="tacit-") as folder:
         engine = ibis.duckdb.connect(temp_directory=folder, autoinstall_known_extensions=False)
         try:
-            yield engine
+            # What the engine warns of (its own deprecations) is not to become an error.
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                yield engine
         finally:
             engine.disconnect()

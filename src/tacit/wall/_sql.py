@@ -11,7 +11,9 @@ import ibis
 import ibis.expr.operations as ops
 import ibis.expr.types as ir
 import numpy as np
+import pyarrow as pa
 
+from tacit.accounting.sums import exact_noise
 from tacit.spec.errors import QueryError
 from tacit.spec.maps import SqlMap
 from tacit.spec.release import Noise
@@ -20,7 +22,7 @@ from tacit.spec.sums import Bound, BoundedSum
 from tacit.wall._clip import limits_of
 from tacit.wall._columns import value
 from tacit.wall._rows import bounded_rows
-from tacit.wall._source import Source
+from tacit.wall._source import Source, scanned
 
 # The most steps of a row: sums of 2^14 squares stay within 64 bits on every engine.
 SQL_STEPS = 2**24
@@ -76,9 +78,16 @@ def _real(number: float) -> ir.FloatingValue:
 _ZERO, _ONE = _real(0.0), _real(1.0)
 
 
-def stand_in(query: BoundedSum) -> ir.Table:
-    """A table without rows, for checking a map before anything is charged."""
-    return ibis.table(dict.fromkeys(query.columns, "float64"), name="row")
+def tried(query: BoundedSum) -> None:
+    """Check a map and compute it over no rows, before anything is charged."""
+    nobody = pa.table({name: pa.array([], pa.float64()) for name in query.columns})
+    with scanned(nobody) as row:
+        values = checked(query, row)
+        table = _steps(row.select(**_named("v", values)), query.bounds, exact_noise(query.bounds))
+        try:
+            table.to_pyarrow()
+        except Exception as error:  # noqa: BLE001 - over no rows, so it says nothing about any
+            raise QueryError(f"The map cannot be computed; nothing was charged.\n{error}") from None
 
 
 def sum_in_engine(

@@ -24,10 +24,11 @@ from tacit.wall._jax import JaxKernel, jax_kernel
 from tacit.wall._maps import (
     NumbaKernel,
     SparseKernel,
-    compiling,
     fixed_state,
+    kind_of,
     numba_kernel,
     sparse_kernel,
+    tried,
 )
 from tacit.wall._noise import Statistic
 from tacit.wall._rows import Rows, load_rows
@@ -78,10 +79,13 @@ class ResolvedSum:
 
     def at(self, query: BoundedSum) -> ResolvedSum:
         """The same map and bounds at another state."""
-        if isinstance(self.kernel, JaxKernel):
-            kernel, state = self.kernel.at(query.state), query.state
+        kernel, state = self.kernel, query.state
+        if isinstance(kernel, JaxKernel):
+            kernel = kernel.at(state)
         else:
-            kernel, state = _compiled(query)  # type: ignore[assignment]
+            state = fixed_state(state)
+            if kind_of(state) != kind_of(self.state):
+                kernel, state = _compiled(query, self.schema)
         other = object.__new__(ResolvedSum)
         other.__dict__.update(self.__dict__, query=query, kernel=kernel, state=state)
         return other
@@ -128,7 +132,7 @@ def resolve_sum(query: BoundedSum, schema: Schema) -> ResolvedSum:
         if bounds[0].geometry == "box":
             raise QueryError('Expected another geometry than "box" for a SparseMap.')
     blocks = tuple(_block(name, bound) for name, bound in query.blocks)
-    kernel, state = _compiled(query)
+    kernel, state = _compiled(query, schema)
     return ResolvedSum(query, schema, blocks, bounds, kernel, state)
 
 
@@ -137,9 +141,9 @@ def _block(name: str, bound: Bound) -> Block:
     return Block(name, axes)
 
 
-def _compiled(query: BoundedSum) -> tuple[Kernel | None, Any]:
+def _compiled(query: BoundedSum, schema: Schema) -> tuple[Kernel | None, Any]:
     """The compiled map, and the state in the form it takes."""
-    columns, state = len(query.columns), query.state
+    columns, state = [schema[name] for name in query.columns], query.state
     match query.map:
         case NumbaMap() | SparseMap():
             state = fixed_state(state)
@@ -149,13 +153,13 @@ def _compiled(query: BoundedSum) -> tuple[Kernel | None, Any]:
                 else sparse_kernel(query.map)
             )
             limits = limits_of(query.bounds, exact_noise(query.bounds))
-            compiling(lambda: loop.compile(columns, state, limits))
+            tried(loop, columns, state, limits)
             return loop, state
         case JaxMap():
             shapes = tuple((name, bound.shape) for name, bound in query.blocks)
-            return jax_kernel(query.map, columns, shapes)(state), state
+            return jax_kernel(query.map, len(columns), shapes)(state), state
         case SqlMap():
-            _sql.checked(query, _sql.stand_in(query))
+            _sql.tried(query)
             return None, state
         case NamedMap(name=name):
             raise QueryError(f"Expected the map {name} itself: a saved release keeps its name.")
