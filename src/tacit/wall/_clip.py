@@ -91,11 +91,6 @@ def _norm(values, by_l1):
 @_inlined
 def _fits(steps, most, by_l1):
     """Whether the norm in steps is at most `most`, compared exactly: no sum here can overflow."""
-    largest = np.int32(0)
-    for i in range(steps.size):
-        largest = max(largest, abs(steps[i]))
-    if largest > most:
-        return False
     if by_l1:
         length = np.int64(0)
         for i in range(steps.size):
