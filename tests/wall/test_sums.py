@@ -19,7 +19,7 @@ from scipy.sparse import csr_matrix, random_array
 import tacit
 from tacit.accounting.sums import calibrate_sum, exact_noise, multiplied_noise, steps_of
 from tacit.spec.sums import Bound
-from tacit.wall import _jax, _maps
+from tacit.wall import _clip, _jax, _maps
 from tacit.wall._clip import add_unit, limits_of
 from tacit.wall._evaluate import open_data
 from tacit.wall._sums import load, resolve_sum
@@ -761,3 +761,17 @@ def test_a_sum_is_charged_and_noisy(kind):
     assert two.certificate.events[0]["query"]["type"] == "BoundedSum"
     with pytest.raises(tacit.LedgerError, match="different question"):
         wall.release(query.at(STATE * 2), tacit.Laplace(0.5), name="mine")
+
+
+@settings(deadline=None, max_examples=300)
+@given(
+    st.lists(st.integers(-(2**30), 2**30), min_size=1, max_size=20),
+    st.integers(-2, 2),
+    st.booleans(),
+)
+def test_norms_are_compared_exactly_in_integers(steps, nudge, by_l1):
+    """The check that rounding never has to fail: right at, above and below the very bound."""
+    size = sum(map(abs, steps)) if by_l1 else math.isqrt(sum(s * s for s in steps))
+    most = min(max(size + nudge, 0), 2**30)
+    expected = size <= most if by_l1 else sum(s * s for s in steps) <= most**2
+    assert _clip._fits(np.array(steps, np.int32), most, by_l1) == expected
