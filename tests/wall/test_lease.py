@@ -365,3 +365,10 @@ def test_the_words_of_a_lease_are_the_systems(monkeypatch):
     for _ in range(5):
         lease.release(COUNT)
     assert sum(asked) > 100
+
+
+def test_a_plan_that_costs_next_to_nothing_costs_something():
+    steps = tacit.Steps(1, tacit.Gaussian(noise_multiplier=1e6))
+    held = wall()
+    assert held.prepay(tacit.Plan(steps, delta=1e-2)).release(COUNT).n == 40
+    assert held.remaining.epsilon < 100

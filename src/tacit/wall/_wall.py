@@ -138,7 +138,7 @@ class Wall:
         if any(isinstance(steps.mechanism, Exact) for steps in plan.steps):
             raise BudgetError("Exact() adds no noise: only tacit.Public accepts it.")
         spent, accountant = plan_epsilon(plan, self._schema.neighbours)
-        cost = Budget(round_up(spent), plan.delta)
+        cost = Budget(round_up(max(spent, 1e-9)), plan.delta)
         event = {"plan": plan.to_dict()}
         question = digest(json.dumps([event, str(cost)], sort_keys=True))
         charge = self._ledger.charge(cost, event, None, question)  # proof: charge-then-read
