@@ -4,6 +4,7 @@ import math
 import warnings
 from collections import namedtuple
 
+import ibis
 import jax
 import jax.numpy as jnp
 import numba
@@ -674,6 +675,9 @@ def test_documents_need_a_fitting_schema():
 SQL = tacit.SqlMap(lambda row: [row.x, row.x * row.x, row.z > 4])
 
 
+OTHER = ibis.table({"x": "float64"}, name="other")
+
+
 def test_sql_moments_are_those_of_the_rows():
     data = table(500)
     query = tacit.BoundedSum(SQL, NAMES, size=3, clip=30.0)
@@ -715,6 +719,7 @@ def test_sql_bounds_rows_and_pays_for_all_of_a_units():
     "function",
     [
         lambda row: [row.x.sum()],
+        lambda row: [OTHER.x],
         lambda row: [(row.x > 0) + (row.y > 0)],
         lambda row: [row.x.mean().over()],
         lambda row: [row.x.lag().over()],
