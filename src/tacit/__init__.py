@@ -24,6 +24,7 @@ from tacit.spec.errors import (
 )
 from tacit.spec.maps import JaxMap, NumbaMap, SparseMap, SqlMap
 from tacit.spec.mechanisms import Exact, Exponential, Gaussian, Laplace
+from tacit.spec.moments import Moments
 from tacit.spec.plan import Everyone, Plan, Poisson, Steps, WithoutReplacement
 from tacit.spec.queries import Counts, Is
 from tacit.spec.release import Release
@@ -56,6 +57,7 @@ __all__ = [
     "Ledger",
     "LedgerError",
     "ModelError",
+    "Moments",
     "NumbaMap",
     "OverBudget",
     "Plan",

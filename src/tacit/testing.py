@@ -23,26 +23,25 @@ from tacit.spec.release import Axis, Block, Noise, Release
 from tacit.spec.schema import Schema
 from tacit.spec.sums import Bound, BoundedSum
 from tacit.wall._counts import resolve_counts
-from tacit.wall._noise import Statistic, to_steps
+from tacit.wall._noise import Statistic
 from tacit.wall._public import answer
 
 _FINE = 2.0**-40
 
 
 def simulated_release(
-    schema: Schema, query: Query, mechanism: Mechanism, counts: np.ndarray, units: int
+    schema: Schema, query: Query, mechanism: Mechanism, value: Sequence[float], units: int
 ) -> Release:
-    """What a wall would release if the statistic were `counts`: the same law, the same noise.
+    """What a wall would release if the statistic were `value`: the same law, the same noise.
 
-    `counts` are in the order of `Release.value`. The result is stamped "public data".
+    `value` is in the order of `Release.value`. The result is stamped "public data".
     """
-    values = np.asarray(counts, np.int64)
-    return answer(
-        schema,
-        query,
-        mechanism,
-        lambda resolved, noise: Statistic(to_steps(values, noise[0]), units),
-    )
+
+    def read(resolved: Any, noise: tuple[Noise, ...]) -> Statistic:
+        grids = np.repeat([law.grid for law in noise], [block.size for block in resolved.blocks])
+        return Statistic(np.rint(np.asarray(value) / grids).astype(np.int64), units)
+
+    return answer(schema, query, mechanism, read)
 
 
 class Rehearsal:

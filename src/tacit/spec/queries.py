@@ -12,6 +12,7 @@ from typing import Any
 
 from tacit.spec.columns import Label
 from tacit.spec.errors import QueryError
+from tacit.spec.moments import Moments
 from tacit.spec.schema import Schema
 from tacit.spec.sums import BoundedSum
 
@@ -75,15 +76,23 @@ class Counts:
         }
 
 
-Query = Counts | BoundedSum  # a union that grows: choices and draws join it
+Query = Counts | Moments | BoundedSum  # a union that grows: choices and draws join it
 
 
 def query_from_dict(facts: Mapping[str, Any]) -> Query:
     """The query a saved release answers."""
-    if facts.get("type") == "BoundedSum":
-        return BoundedSum.from_dict(facts)
-    if facts.get("type") != "Counts":
-        raise QueryError(f"Unknown query type {facts.get('type')!r}.")
+    match facts.get("type"):
+        case "BoundedSum":
+            return BoundedSum.from_dict(facts)
+        case "Moments":
+            return Moments.from_dict(facts)
+        case "Counts":
+            return _counts(facts)
+        case kind:
+            raise QueryError(f"Unknown query type {kind!r}.")
+
+
+def _counts(facts: Mapping[str, Any]) -> Counts:
     columns = tuple(
         c if isinstance(c, str) else Is(c["is"], tuple(c["levels"])) for c in facts["columns"]
     )

@@ -64,6 +64,11 @@ def number(cell: ir.Value) -> ir.FloatingValue:
     return text(cell).try_cast("float64")
 
 
+def real(number: float) -> ir.FloatingValue:
+    """A double. Written plainly it would be a decimal to some engines, which can overflow."""
+    return ibis.literal(repr(number)).cast("float64")
+
+
 def coded(column: Column, cell: ir.Value) -> ir.IntegerValue:
     """The position of the cell's value among the column's labels; null where it has none."""
     match column:

@@ -9,15 +9,17 @@ from scipy.sparse import issparse
 from tacit.accounting import Calibration
 from tacit.spec.errors import BudgetError, QueryError, SourceError
 from tacit.spec.mechanisms import Exact, Gaussian, Laplace, Mechanism
+from tacit.spec.moments import Moments
 from tacit.spec.queries import Counts, Query
 from tacit.spec.schema import Schema
 from tacit.spec.sums import BoundedSum
 from tacit.wall._counts import ResolvedCounts, resolve_counts
 from tacit.wall._documents import DocumentSource, open_documents
+from tacit.wall._moments import ResolvedMoments, resolve_moments
 from tacit.wall._source import Source, open_source
 from tacit.wall._sums import ResolvedSum, resolve_sum
 
-Resolved = ResolvedCounts | ResolvedSum
+Resolved = ResolvedCounts | ResolvedMoments | ResolvedSum
 AnySource = Source | DocumentSource
 
 
@@ -35,6 +37,8 @@ def resolve(query: Query, schema: Schema) -> Resolved:
     match query:
         case Counts():
             return resolve_counts(query, schema)
+        case Moments():
+            return resolve_moments(query, schema)
         case BoundedSum():
             return resolve_sum(query, schema)
         case _:

@@ -106,6 +106,17 @@ def _filled(noise: Noise, size: int, words: Words) -> np.ndarray:
     return out
 
 
+def draw_seeded(noise: Noise, size: int, words: Words) -> np.ndarray:
+    """The same from given words, in long arithmetic where the law is too wide for 64 bits."""
+    if fits_bulk(noise):
+        return draw_bulk(noise, size, words)
+    sigma, left = round(noise.scale / noise.grid), words(64)
+    out = np.zeros(size, np.int64)
+    for i in range(size):
+        out[i], left = _settled(lambda stream: stream.gaussian(sigma), left, words)
+    return out
+
+
 def _settled(
     draw_one: Callable[[Stream], int], left: np.ndarray, words: Words
 ) -> tuple[int, np.ndarray]:
@@ -164,3 +175,12 @@ def to_steps(values: np.ndarray, noise: Noise) -> np.ndarray:
         raise ValueError("counts need a grid that divides one")
     limit = _LIMIT // per_one
     return np.clip(values, -limit, limit) * per_one
+
+
+def refined(steps: int, grid: float, noise: Noise) -> int:
+    """Steps of a grid as steps of the noise's, which divides it."""
+    factor = round(grid / noise.grid)
+    if factor * noise.grid != grid:
+        raise ValueError("the noise needs a grid that divides that of the statistic")
+    limit = _LIMIT // factor
+    return min(max(steps, -limit), limit) * factor

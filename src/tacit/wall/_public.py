@@ -12,7 +12,7 @@ import numpy as np
 
 from tacit.spec.budget import Spent
 from tacit.spec.certificate import Certificate
-from tacit.spec.errors import BudgetError, SchemaError
+from tacit.spec.errors import SchemaError
 from tacit.spec.mechanisms import Exact, Mechanism
 from tacit.spec.plan import Plan
 from tacit.spec.protocols import Quote
@@ -21,7 +21,7 @@ from tacit.spec.release import Noise, Release
 from tacit.spec.schema import Schema
 from tacit.wall._evaluate import Resolved, calibrated, open_data, resolve
 from tacit.wall._lease import Lease
-from tacit.wall._noise import Statistic, Words, draw, draw_bulk, fits_bulk, os_words
+from tacit.wall._noise import Statistic, Words, draw, draw_seeded, os_words
 from tacit.wall._sums import load
 from tacit.wall._wall import check_plan, describe, plan_events, publish
 
@@ -120,9 +120,7 @@ def _draw(law: Noise, size: int, words: Words) -> np.ndarray:
         return np.zeros(size, dtype=np.int64)
     if words is os_words:
         return draw(law, size)
-    if not fits_bulk(law):
-        raise BudgetError("Expected less noise, or no seed: seeded noise reaches to 2^30 steps.")
-    return draw_bulk(law, size, words)
+    return draw_seeded(law, size, words)
 
 
 def seeded_words(seed: str) -> Words:

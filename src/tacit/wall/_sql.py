@@ -20,7 +20,7 @@ from tacit.spec.release import Noise
 from tacit.spec.schema import Schema
 from tacit.spec.sums import Bound, BoundedSum
 from tacit.wall._clip import limits_of
-from tacit.wall._columns import value
+from tacit.wall._columns import real, value
 from tacit.wall._rows import bounded_rows
 from tacit.wall._source import Source, scanned
 
@@ -66,16 +66,11 @@ def _checked(value_: Any, row: ir.Table) -> ir.FloatingValue:
                 f"it uses {type(node).__name__}."
             )
     numbers = [n for n in op.find(ops.Literal, filter=ops.Value) if n.dtype.is_numeric()]
-    found = op.replace({n: _real(float(n.value)).op() for n in numbers}, filter=ops.Value).to_expr()
+    found = op.replace({n: real(float(n.value)).op() for n in numbers}, filter=ops.Value).to_expr()
     return ibis.ifelse(found, _ONE, _ZERO) if found.type().is_boolean() else found.cast("float64")
 
 
-def _real(number: float) -> ir.FloatingValue:
-    """A double. Written plainly it would be a decimal to some engines, which can overflow."""
-    return ibis.literal(repr(number)).cast("float64")
-
-
-_ZERO, _ONE = _real(0.0), _real(1.0)
+_ZERO, _ONE = real(0.0), real(1.0)
 
 
 def tried(query: BoundedSum) -> None:
@@ -117,7 +112,7 @@ def _steps(table: ir.Table, bounds: tuple[Bound, ...], noise: tuple[Noise, ...])
     limits = limits_of(bounds, noise)
     for limit, bound in zip(limits, bounds, strict=True):
         names = [f"v{i}" for i in range(limit["start"], limit["stop"])]
-        clip, per_step = _real(float(limit["clip"])), _real(float(limit["per_step"]))
+        clip, per_step = real(float(limit["clip"])), real(float(limit["per_step"]))
         most, by_l1 = int(limit["most"]), bound.norm == "l1"
         table = table.mutate(usable=ibis.and_(*[_finite(table[name]) for name in names]))
         usable = {name: ibis.ifelse(table["usable"], table[name], _ZERO) for name in names}
@@ -133,7 +128,7 @@ def _steps(table: ir.Table, bounds: tuple[Bound, ...], noise: tuple[Noise, ...])
         sizes = [table[n].abs() if by_l1 else table[n] * table[n] for n in names]
         table = table.mutate(norm=_sum(sizes) if by_l1 else _sum(sizes).sqrt())
         # A hair shorter than the bound, so that rounding cannot make it too long.
-        shrunk = clip * _real(1 - 2.0**-40) / table["norm"]
+        shrunk = clip * real(1 - 2.0**-40) / table["norm"]
         table = table.mutate(scale=ibis.ifelse(table["norm"] <= clip, _ONE, shrunk))
         table = table.mutate(**{n: table[n] * table["scale"] * per_step for n in names})
         table = table.mutate(**{name: _whole(table[name]) for name in names})

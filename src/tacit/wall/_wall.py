@@ -16,10 +16,9 @@ from tacit.spec.errors import BudgetError, LedgerError, QueryError, SchemaError
 from tacit.spec.mechanisms import Exact, Exponential, Gaussian, Laplace, Mechanism
 from tacit.spec.plan import Plan, WithoutReplacement
 from tacit.spec.protocols import Quote
-from tacit.spec.queries import Query
+from tacit.spec.queries import Counts, Query
 from tacit.spec.release import Noise, Release
 from tacit.spec.schema import Schema
-from tacit.spec.sums import BoundedSum
 from tacit.wall._chain import digest
 from tacit.wall._evaluate import Resolved, calibrated, open_data, resolve
 from tacit.wall._lease import Lease
@@ -179,7 +178,7 @@ class Wall:
 
 def describe(resolved: Resolved, noise: tuple[Noise, ...]) -> dict[str, Any]:
     """The facts of a release, for the ledger and the certificate."""
-    laws = noise if isinstance(resolved.query, BoundedSum) else noise[:1]
+    laws = noise[:1] if isinstance(resolved.query, Counts) else noise
     one = len(laws) == 1
     return {
         "noise": noise[0].family,

@@ -1,0 +1,105 @@
+"""Moments: one aggregate in the engine that holds the data, in integers from the first step on.
+
+A value is scaled to [-1, 1] by its public bounds and rounded once, to an integer; products and sums
+of integers are exact, so the sensitivity of the moments is that of points in a box.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations_with_replacement
+from typing import Any
+
+import ibis
+import ibis.expr.types as ir
+import numpy as np
+
+from tacit.accounting import Calibration
+from tacit.accounting.moments import SUM_BITS, MomentsOf, calibrate_moments, grids
+from tacit.spec.mechanisms import Gaussian, Laplace
+from tacit.spec.moments import ROWS, Moments, scale_of
+from tacit.spec.release import Block, Noise
+from tacit.spec.schema import Schema
+from tacit.wall._columns import real, value
+from tacit.wall._noise import Statistic, refined
+from tacit.wall._rows import bounded_rows
+from tacit.wall._source import Source
+
+
+@dataclass(frozen=True)
+class ResolvedMoments:
+    """A query whose columns have their public scales: what one unit can move is known."""
+
+    query: Moments
+    schema: Schema
+    what: MomentsOf
+    blocks: tuple[Block, ...]
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        return ()
+
+    def calibrate(self, mechanism: Laplace | Gaussian) -> Calibration:
+        return calibrate_moments(mechanism, self.what, self.query.split)
+
+    def exact(self) -> tuple[Noise, ...]:
+        return tuple(Noise("none", 0.0, grid) for grid in grids(self.what))
+
+    def bound(self, noise: Noise) -> dict[str, Any]:
+        return {"rows_per_unit": self.what.rows_per_unit}  # the query says the rest
+
+    def evaluate(self, source: Source, noise: tuple[Noise, ...]) -> Statistic:
+        values, units = _sums(self, source)
+        finest = grids(self.what)
+        steps = [refined(*v) for v in zip(values, finest, noise, strict=True)]
+        return Statistic(np.array(steps, dtype=np.int64), units)
+
+
+def resolve_moments(query: Moments, schema: Schema) -> ResolvedMoments:
+    """Look up the bounds of the columns. Opens no data."""
+    for name in query.columns:
+        scale_of(schema[name])  # refuses what has no two numbers
+    counted = not query.rows_are_public(schema)  # proof: moments-rows
+    rows, width = schema.max_rows_per_unit, len(query.columns)
+    what = MomentsOf(width, query.degree, counted, rows, schema.neighbours)
+    names = query.names if counted else query.names[1:]
+    return ResolvedMoments(query, schema, what, tuple(Block(name, ()) for name in names))
+
+
+def _sums(resolved: ResolvedMoments, source: Source) -> tuple[list[int], int]:
+    """All moments in steps of their grids, in the order of the blocks, and the number of units."""
+    query, schema = resolved.query, resolved.schema
+    with np.errstate(all="ignore"), source.read() as table:
+        rows = bounded_rows(table, source, schema)
+        cells = {
+            f"x{i}": value(schema[name], rows[source.name_of(name)])
+            for i, name in enumerate(query.columns)
+        }
+        rows = rows.select(first=rows["first"], **cells)
+        rows = rows.mutate(complete=ibis.and_(*[rows[x].notnull() for x in cells]))
+        whole = {
+            f"q{i}": ibis.ifelse(
+                rows["complete"], _steps(rows[f"x{i}"], *scale_of(schema[name]), query.degree), 0
+            )
+            for i, name in enumerate(query.columns)
+        }
+        rows = rows.select(first=rows["first"], rows=rows["complete"].cast("int64"), **whole)
+        sums = {"units": rows["first"], ROWS: rows["rows"]}
+        sums |= dict(zip(query.columns, (rows[q] for q in whole)))
+        if query.degree == 2:
+            pairs = combinations_with_replacement(whole, 2)
+            products = [rows[a] * rows[b] for a, b in pairs]
+            sums |= dict(zip(query.names[1 + len(query.columns) :], products))
+        columns = {f"s{i}": moment.sum().fill_null(0) for i, moment in enumerate(sums.values())}
+        found = dict(zip(sums, rows.agg(**columns).to_pyarrow().to_pylist()[0].values()))
+    return [int(found[block.name]) for block in resolved.blocks], int(found["units"])
+
+
+def _steps(x: ir.FloatingValue, middle: float, half: float, degree: int) -> ir.IntegerValue:
+    """A value as a whole number of steps, -Q to Q: rounded here, and never again."""
+    most = 2 ** SUM_BITS[degree]
+    scaled = (x - real(middle)) / real(half) * real(float(most)) + real(0.5)
+    # proof: moments-box. Whatever rounding did before, the integer lies within the box.
+    inside = ibis.ifelse(scaled < real(float(most)), scaled, real(float(most)))
+    inside = ibis.ifelse(inside > real(float(-most)), inside, real(float(-most)))
+    return inside.floor().cast("int64")
