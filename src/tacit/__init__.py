@@ -5,7 +5,16 @@ from importlib.metadata import version
 from tacit import accounting
 from tacit.fit import fit
 from tacit.methods.statistics import Statistics
-from tacit.models import BetaBernoulli, DirichletCategorical
+from tacit.models import (
+    BetaBernoulli,
+    DirichletCategorical,
+    GammaExponential,
+    GammaPoisson,
+    LinearRegression,
+    MultivariateNormal,
+    Normal,
+    NormalMean,
+)
 from tacit.posterior import Posterior
 from tacit.spec.budget import Budget
 from tacit.spec.certificate import Certificate
@@ -48,6 +57,8 @@ __all__ = [
     "Exact",
     "Exponential",
     "FileError",
+    "GammaExponential",
+    "GammaPoisson",
     "Gaussian",
     "Integer",
     "Is",
@@ -56,8 +67,12 @@ __all__ = [
     "Lease",
     "Ledger",
     "LedgerError",
+    "LinearRegression",
     "ModelError",
     "Moments",
+    "MultivariateNormal",
+    "Normal",
+    "NormalMean",
     "NumbaMap",
     "OverBudget",
     "Plan",

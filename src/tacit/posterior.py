@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ import pandas as pd
 from tacit.spec.certificate import Certificate
 from tacit.spec.errors import FileError, ModelError
 from tacit.spec.release import Release
+from tacit.spec.sampling import Sampling
 
 if TYPE_CHECKING:
     import arviz as az
@@ -34,6 +35,36 @@ class Posterior:
     model: Mapping[str, Any]
     releases: tuple[Release, ...]
     noise: str
+    predicted: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        model: Mapping[str, Any],
+        release: Release,
+        sampling: Sampling,
+        draws: Mapping[str, np.ndarray],
+        *,
+        dims: Mapping[str, tuple[str, ...]] | None = None,
+        coords: Mapping[str, tuple[Any, ...]] | None = None,
+        predicted: Mapping[str, np.ndarray] | None = None,
+    ) -> Posterior:
+        """A posterior from draws in one row; the number of `rows` only where it is not known."""
+        chains = sampling.chains, sampling.draws
+        kept = {k: v for k, v in draws.items() if k != "rows" or np.ptp(v) > 0}
+
+        def shaped(flat: np.ndarray) -> np.ndarray:
+            return np.reshape(flat, (*chains, *np.shape(flat)[1:]))
+
+        return cls(
+            draws={name: shaped(flat) for name, flat in kept.items()},
+            dims={name: (dims or {}).get(name, ()) for name in kept},
+            coords=coords or {},
+            model=model,
+            releases=(release,),
+            noise=sampling.noise,
+            predicted={name: shaped(flat) for name, flat in (predicted or {}).items()},
+        )
 
     @property
     def certificate(self) -> Certificate:
@@ -59,6 +90,16 @@ class Posterior:
         tails = [(1 - level) / 2, (1 + level) / 2]
         low, high = np.quantile(self._flat(variable), tails, axis=0)
         return _plain(low), _plain(high)
+
+    def predictive(self, variable: str | None = None) -> np.ndarray:
+        """A value that one more row might have, for each draw; levels where they have names."""
+        if not self.predicted:
+            raise ModelError("This posterior predicts rows of a table: write posterior.predict.")
+        name = next(iter(self.predicted)) if variable is None else variable
+        if name not in self.predicted:
+            raise ModelError(f"No variable {name!r}; there are {', '.join(self.predicted)}.")
+        flat = self.predicted[name].reshape(-1, *self.predicted[name].shape[2:])
+        return np.array(self.coords[name])[flat] if name in self.coords else flat
 
     def summary(self, level: float = 0.9) -> pd.DataFrame:
         """Mean, standard deviation and interval of every variable."""
@@ -89,6 +130,7 @@ class Posterior:
                     coords[dim] = tuple("(missing)" if v is None else v for v in axis.labels)
         data = az.from_dict(
             posterior=dict(self.draws),
+            posterior_predictive=dict(self.predicted) or None,
             observed_data=observed,
             dims={name: list(names) for name, names in dims.items()},
             coords={name: [_coordinate(v) for v in values] for name, values in coords.items()},
@@ -132,6 +174,10 @@ class Posterior:
                 model=json.loads(facts["model"]),
                 releases=tuple(Release.from_dict(r) for r in json.loads(facts["tacit_releases"])),
                 noise=facts["noise"],
+                predicted={
+                    str(name): values.to_numpy()
+                    for name, values in data.get("posterior_predictive", {}).items()
+                },
             )
         except (OSError, KeyError, ValueError) as error:
             raise FileError(f"Cannot read {path} as a saved posterior.") from error

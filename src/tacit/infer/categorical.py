@@ -6,17 +6,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tacit.infer.latent_counts import Law, Rows, sample_counts
+from tacit.infer.latent_counts import Rows, sample_counts
+from tacit.infer.noise import Law
 from tacit.spec.release import Release
 from tacit.spec.sampling import Sampling
 
 
 @dataclass(frozen=True)
 class CategoricalDraws:
-    """Draws of the probabilities (draw, level) and of the number of rows with a value (draw)."""
+    """Draws of the probabilities (draw, level) and of the number of rows with a value (draw).
+
+    `rng` goes on where these draws ended.
+    """
 
     probability: np.ndarray
     rows: np.ndarray
+    rng: np.random.Generator
 
 
 def draw_probabilities(
@@ -40,13 +45,13 @@ def draw_probabilities(
         counts = sample_counts(
             seen,
             prior,
-            Law(noise.family, noise.scale),
+            Law.of(noise),
             known_rows(release, missing),
             size,
             rng,
             power=0.5 if block.omitted else 1.0,
         ).astype(float)
-    return CategoricalDraws(dirichlet(prior + counts, rng), counts.sum(axis=1))
+    return CategoricalDraws(dirichlet(prior + counts, rng), counts.sum(axis=1), rng)
 
 
 def known_rows(release: Release, missing: float | None) -> Rows:

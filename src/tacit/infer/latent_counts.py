@@ -23,7 +23,8 @@ from scipy.fft import irfft, next_fast_len, rfft
 from scipy.optimize import brentq
 from scipy.special import digamma, gammaln, logsumexp
 
-_DEPTH = 40.0  # weights e^-40 below the largest are left out
+from tacit.infer.noise import DEPTH, Law
+
 _WIDEST = 2**15  # a window with more counts than this is cut into blocks
 _FLOOR = 1e-14  # what a Fourier convolution cannot tell from nothing
 
@@ -32,24 +33,6 @@ _FLOOR = 1e-14  # what a Fourier convolution cannot tell from nothing
 # Beta(1/4, 1/2).
 _ROWS = 0.5
 _MISSING, _PRESENT = 0.25, 0.5
-
-
-@dataclass(frozen=True)
-class Law:
-    """The noise's log density up to a constant; at whole counts the discrete laws have it too."""
-
-    family: str
-    scale: float
-
-    def log(self, error: np.ndarray) -> np.ndarray:
-        if self.family == "discrete_laplace":
-            return -np.abs(error) / self.scale
-        return -0.5 * (error / self.scale) ** 2
-
-    @property
-    def reach(self) -> float:
-        """How far noise goes until its density has fallen by e^-40."""
-        return self.scale * (_DEPTH if self.family == "discrete_laplace" else np.sqrt(2 * _DEPTH))
 
 
 @dataclass(frozen=True)
@@ -204,7 +187,7 @@ def _tilted_cells(
         cells = [cell.tilted(tilt) for cell in cells]
         # A strong prior can outweigh the noise: grow where the edge of a window still matters.
         width = high - low + 1
-        edge = [[cell.log[i] > cell.log.max() - _DEPTH for i in (0, -1)] for cell in cells]
+        edge = [[cell.log[i] > cell.log.max() - DEPTH for i in (0, -1)] for cell in cells]
         grow = np.array(edge) & np.stack([low > 0, high < most], axis=1)
         if not grow.any():
             return [cell.trimmed() for cell in cells], tilt

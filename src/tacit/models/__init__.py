@@ -8,10 +8,26 @@ from typing import Any
 
 from tacit.models.beta_bernoulli import BetaBernoulli
 from tacit.models.dirichlet_categorical import DirichletCategorical
+from tacit.models.gamma_exponential import GammaExponential
+from tacit.models.gamma_poisson import GammaPoisson
+from tacit.models.linear_regression import LinearRegression
+from tacit.models.multivariate_normal import MultivariateNormal
+from tacit.models.normal import Normal
+from tacit.models.normal_mean import NormalMean
 from tacit.spec.errors import ModelError
 
 MODELS: Mapping[str, type[Any]] = {
-    model.__name__: model for model in (BetaBernoulli, DirichletCategorical)
+    model.__name__: model
+    for model in (
+        BetaBernoulli,
+        DirichletCategorical,
+        GammaPoisson,
+        GammaExponential,
+        NormalMean,
+        Normal,
+        MultivariateNormal,
+        LinearRegression,
+    )
 }
 
 
@@ -27,4 +43,15 @@ def model_from_description(facts: Mapping[str, Any]) -> Any:
         raise ModelError(f"{name}: {str(error).split(' ', 1)[-1]}.") from None
 
 
-__all__ = ["MODELS", "BetaBernoulli", "DirichletCategorical", "model_from_description"]
+__all__ = [
+    "MODELS",
+    "BetaBernoulli",
+    "DirichletCategorical",
+    "GammaExponential",
+    "GammaPoisson",
+    "LinearRegression",
+    "MultivariateNormal",
+    "Normal",
+    "NormalMean",
+    "model_from_description",
+]

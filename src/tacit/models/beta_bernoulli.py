@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Unpack
 
 import numpy as np
+from scipy.stats import beta
 
 from tacit.infer.categorical import draw_probabilities
 from tacit.models.description import describe, positive
@@ -60,15 +61,15 @@ class BetaBernoulli:
             raise ModelError(f"This release answers {release.query}, not {self.query()}.")
         successes, failures = self.prior
         drawn = draw_probabilities(release, self.column, np.array([failures, successes]), how)
-        shape = (how.chains, how.draws)
-        draws = {"p": drawn.probability[:, 1].reshape(shape)}
-        if np.ptp(drawn.rows) > 0:
-            draws["rows"] = drawn.rows.reshape(shape)
-        return Posterior(
-            draws=draws,
-            dims=dict.fromkeys(draws, ()),
-            coords={},
-            model=describe(self),
-            releases=(release,),
-            noise=how.noise,
+        p = drawn.probability[:, 1]
+        return Posterior.of(
+            describe(self),
+            release,
+            how,
+            {"p": p, "rows": drawn.rows},
+            predicted={self.column: drawn.rng.random(len(p)) < p},
         )
+
+    def log_prior(self, draws: Mapping[str, np.ndarray], release: Release) -> np.ndarray:
+        """The log density of the prior at draws of `p`."""
+        return beta.logpdf(draws["p"], *self.prior)

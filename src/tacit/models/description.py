@@ -8,7 +8,10 @@ from dataclasses import fields
 from decimal import Decimal
 from typing import Any
 
+from tacit.spec.columns import Column, Integer, Real
 from tacit.spec.errors import ModelError
+from tacit.spec.moments import Moments
+from tacit.spec.release import Release
 
 
 def describe(model: Any) -> dict[str, Any]:
@@ -26,6 +29,36 @@ def positive(values: Sequence[Any], length: int, what: str) -> tuple[float, ...]
         if not number or not math.isfinite(value) or not 1e-6 <= value <= 1e12:
             raise ModelError(f"Expected {what} between 1e-6 and 1e12, got {value!r}.")
     return tuple(float(value) for value in values)
+
+
+def number(value: Any, what: str, *, above: float | None = None) -> float:
+    """An option as a finite float, larger than `above`."""
+    real = isinstance(value, (int, float, Decimal)) and not isinstance(value, bool)
+    if not real or not math.isfinite(value) or abs(value) > 1e100:
+        raise ModelError(f"Expected a finite number for {what}, got {value!r}.")
+    if above is not None and not value > above:
+        raise ModelError(f"Expected {what}={value} > {above:g}.")
+    return float(value)
+
+
+def cap_of(column: Column, *, whole: bool = False) -> float:
+    """The public cap of a column that starts at 0."""
+    wanted = f"Integer({column.name!r}, 0, cap)" if whole else f"Real({column.name!r}, 0, cap)"
+    kinds: tuple[type, ...] = (Integer,) if whole else (Integer, Real)
+    if not isinstance(column, kinds) or column.low != 0 or column.high <= 0:  # type: ignore[union-attr]
+        raise ModelError(f"Expected the schema to have {wanted} for this model.")
+    return float(column.high)  # type: ignore[union-attr]
+
+
+def check_answers(release: Release, query: Moments) -> None:
+    """Refuse a release that does not hold the moments a model needs; it may hold more."""
+    asked = release.query
+    if (
+        not isinstance(asked, Moments)
+        or not set(query.columns) <= set(asked.columns)
+        or asked.degree < query.degree
+    ):
+        raise ModelError(f"This release answers {asked}, not {query}.")
 
 
 def _plain(value: Any) -> Any:

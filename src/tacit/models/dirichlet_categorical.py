@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Unpack
 
 import numpy as np
+from scipy.special import gammaln
 
 from tacit.infer.categorical import draw_probabilities
 from tacit.models.description import describe, positive
@@ -52,18 +53,24 @@ class DirichletCategorical:
             raise ModelError(f"This release answers {release.query}, not {self.query()}.")
         levels = labels_of(self.column, release.schema)
         drawn = draw_probabilities(release, self.column, self._concentration(levels), how)
-        shape = (how.chains, how.draws)
-        draws = {"p": drawn.probability.reshape(*shape, len(levels))}
-        if np.ptp(drawn.rows) > 0:
-            draws["rows"] = drawn.rows.reshape(shape)
-        return Posterior(
-            draws=draws,
-            dims={name: (self.column,) if name == "p" else () for name in draws},
+        p = drawn.probability
+        chosen = (np.cumsum(p, axis=1) < drawn.rng.random((len(p), 1))).sum(axis=1)
+        return Posterior.of(
+            describe(self),
+            release,
+            how,
+            {"p": p, "rows": drawn.rows},
+            dims={"p": (self.column,)},
             coords={self.column: levels},
-            model=describe(self),
-            releases=(release,),
-            noise=how.noise,
+            predicted={self.column: np.minimum(chosen, len(levels) - 1)},
         )
+
+    def log_prior(self, draws: Mapping[str, np.ndarray], release: Release) -> np.ndarray:
+        """The log density of the prior at draws of `p`."""
+        prior = self._concentration(labels_of(self.column, release.schema))
+        inside = np.maximum(draws["p"], 1e-300)
+        constant = gammaln(prior.sum()) - gammaln(prior).sum()
+        return constant + (np.log(inside) * (prior - 1)).sum(axis=-1)
 
     def _concentration(self, levels: tuple[Label, ...]) -> np.ndarray:
         match self.prior:

@@ -1,0 +1,57 @@
+"""Exact data augmentation: the rows themselves are imagined, one after another (Ju et al. 2022).
+
+Given the parameters each row is proposed afresh from the model and kept with the chance that the
+noisy moments give it; given the rows the parameters have their conjugate law. Exact for any number
+of rows, but its work grows with them: it serves where there are too few rows for `latent_moments`,
+and as the reference that the other samplers are compared with.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tacit.infer.conjugate import draw_normal
+from tacit.infer.latent_moments import Believed, MomentsSeen
+
+_WARM_UP = 500
+
+
+def draw_rows(
+    seen: MomentsSeen, believed: Believed, chains: int, draws: int, seed: int | None, thin: int = 1
+) -> np.ndarray:
+    """Draws of the moments' matrix, shape (chains * draws, D + 1, D + 1); the rows are known."""
+    rng = np.random.default_rng(seed)
+    assert seen.rows is not None
+    n, size = int(seen.rows), seen.columns + 1
+    kept = np.empty((draws, chains, size, size))
+    rows = np.concatenate(
+        [np.ones((chains, n, 1)), 0.3 * rng.standard_normal((chains, n, size - 1)).clip(-3, 3)],
+        axis=2,
+    )
+    matrix = np.einsum("cni,cnj->cij", rows, rows)
+    for sweep in range(_WARM_UP + draws * thin):
+        mean, root = draw_normal(matrix, believed, rng)
+        for r in range(n):
+            step = np.einsum("cij,cj->ci", root, rng.standard_normal((chains, size - 1)))
+            proposed = np.concatenate([np.ones((chains, 1)), mean + step], axis=1)
+            other = (
+                matrix
+                + proposed[:, :, None] * proposed[:, None, :]
+                - rows[:, r, :, None] * rows[:, r, None, :]
+            )
+            gain = _log_noise(other, seen) - _log_noise(matrix, seen)
+            inside = np.all(np.abs(proposed) <= 1, axis=1)
+            take = inside & (np.log(rng.random(chains)) < gain)
+            matrix[take], rows[take, r] = other[take], proposed[take]
+        if sweep >= _WARM_UP and (sweep - _WARM_UP) % thin == thin - 1:
+            kept[(sweep - _WARM_UP) // thin] = matrix
+    return kept.swapaxes(0, 1).reshape(chains * draws, size, size)
+
+
+def _log_noise(matrix: np.ndarray, seen: MomentsSeen) -> np.ndarray:
+    """log density of the noise that would explain what was seen, for each chain."""
+    upper = np.triu(np.ones_like(seen.value))
+    upper[0, 0] = 0
+    error = (seen.value - matrix) / np.where(seen.scale > 0, seen.scale, 1.0)
+    log = -np.abs(error) if seen.heavy else -0.5 * error**2
+    return (log * upper).sum(axis=(1, 2))

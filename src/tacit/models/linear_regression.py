@@ -1,0 +1,111 @@
+"""A number that depends on others, linearly: coefficients and residual standard deviation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Unpack
+
+import numpy as np
+
+from tacit.infer.conjugate import (
+    NormalPrior,
+    RegressionPrior,
+    draw_regression,
+    log_regression_prior,
+)
+from tacit.infer.moments import draw_matrices, scales
+from tacit.models.description import check_answers, describe, number
+from tacit.posterior import Posterior
+from tacit.spec.errors import ModelError
+from tacit.spec.moments import Moments
+from tacit.spec.release import Release
+from tacit.spec.sampling import Sampling, SamplingOptions
+
+
+@dataclass(frozen=True)
+class LinearRegression:
+    """How `target` depends on `features`: target = intercept + features' coef + normal residual.
+
+    The features' own distribution is not known either, since their moments are noisy; it is taken
+    as normal with a weak prior. Coefficients are in the original units.
+
+    Parameters
+    ----------
+    target
+        A `Real` or `Integer` column.
+    features
+        `Real`, `Integer` or two-level `Categorical` columns (which count as 0 and 1).
+    prior_scale
+        The prior standard deviation of each coefficient, for features and target scaled by their
+        bounds to [-1, 1], in units of the residual standard deviation.
+    sd, sd_rows
+        The prior of the residual standard deviation, and in how many rows it is as if it had been
+        seen. Default: a sixth of the width of the target's bounds, in three rows.
+
+    Examples
+    --------
+    >>> LinearRegression("charge", ["age", "bmi"]).query().columns
+    ('age', 'bmi', 'charge')
+    """
+
+    target: str
+    features: tuple[str, ...]
+    prior_scale: float = 10.0
+    sd: float | None = None
+    sd_rows: float = 3.0
+
+    def __post_init__(self) -> None:
+        features = (self.features,) if isinstance(self.features, str) else tuple(self.features)
+        object.__setattr__(self, "features", features)
+        if not features or self.target in features:
+            raise ModelError("Expected at least one feature, and the target not among them.")
+        Moments((*features, self.target))
+        for what in ("prior_scale", "sd", "sd_rows"):
+            value = getattr(self, what)
+            if value is not None:
+                object.__setattr__(self, what, number(value, what, above=0))
+
+    def query(self) -> Moments:
+        return Moments((*self.features, self.target))
+
+    def posterior(self, release: Release, **sampling: Unpack[SamplingOptions]) -> Posterior:
+        """The posterior of `coef`, `intercept` and `sigma` given a release of this query."""
+        how = Sampling.of(sampling)
+        check_answers(release, self.query())
+        rng = np.random.default_rng(how.seed)
+        middle, half = scales(release, self.query())
+        prior = self._prior(half[-1])
+        moments = draw_matrices(release, self.query(), prior.believed(), how)
+        scaled, sigma = draw_regression(moments, prior, rng)
+        coef = half[-1] * scaled[:, 1:] / half[:-1]
+        draws = {
+            "coef": coef,
+            "intercept": middle[-1] + half[-1] * scaled[:, 0] - coef @ middle[:-1],
+            "sigma": half[-1] * sigma,
+            "rows": moments[:, 0, 0],
+        }
+        return Posterior.of(
+            describe(self),
+            release,
+            how,
+            draws,
+            dims={"coef": ("feature",)},
+            coords={"feature": self.features},
+        )
+
+    def log_prior(self, draws: Mapping[str, np.ndarray], release: Release) -> np.ndarray:
+        """The log density of the prior at draws of `coef`, `intercept` and `sigma`."""
+        middle, half = scales(release, self.query())
+        constant = (draws["intercept"] + draws["coef"] @ middle[:-1] - middle[-1]) / half[-1]
+        slopes = draws["coef"] * half[:-1] / half[-1]
+        scaled = np.concatenate([constant[..., None], slopes], axis=-1)
+        return log_regression_prior(scaled, draws["sigma"] / half[-1], self._prior(half[-1]))
+
+    def _prior(self, half: float) -> RegressionPrior:
+        d = len(self.features)
+        features = NormalPrior.of(np.zeros(d), 0.1, np.full(d, 1 / 3), 3.0)
+        precision = np.eye(d + 1) / self.prior_scale**2
+        return RegressionPrior(
+            precision, 1 / 3 if self.sd is None else self.sd / half, self.sd_rows, features
+        )

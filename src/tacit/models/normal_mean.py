@@ -1,0 +1,94 @@
+"""A number with a known standard deviation: its mean, with a normal prior."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Unpack
+
+import numpy as np
+from scipy.stats import norm
+
+from tacit.infer.moments import draw_one_parameter
+from tacit.infer.one_parameter import normal
+from tacit.models.description import check_answers, describe, number
+from tacit.posterior import Posterior
+from tacit.spec.errors import ModelError
+from tacit.spec.moments import Moments, bounds_of
+from tacit.spec.release import Release
+from tacit.spec.sampling import Sampling, SamplingOptions
+
+
+@dataclass(frozen=True)
+class NormalMean:
+    """The mean of a column whose standard deviation is known, such as a calibrated instrument's.
+
+    A row beyond the column's bounds has no value, and the model knows it: the mean is that of a
+    normal law of which only values within the bounds are seen.
+
+    Parameters
+    ----------
+    column
+        A `Real` or `Integer` column.
+    sd
+        The known standard deviation of a row.
+    prior
+        The normal prior's (mean, sd). Default: the middle of the bounds, and their width.
+
+    Examples
+    --------
+    >>> NormalMean("bmi", sd=4).query()
+    Moments(columns=('bmi',), degree=1, split=None)
+    """
+
+    column: str
+    sd: float = None  # type: ignore[assignment]
+    prior: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        if self.sd is None:
+            raise ModelError(
+                f"Expected the known standard deviation: NormalMean({self.column!r}, sd=...); "
+                f"tacit.Normal({self.column!r}) is for an unknown one."
+            )
+        object.__setattr__(self, "sd", number(self.sd, "sd", above=0))
+        if self.prior is not None:
+            if not isinstance(self.prior, (tuple, list)) or len(self.prior) != 2:
+                raise ModelError(f"Expected prior=(mean, sd), got {self.prior!r}.")
+            mean, sd = self.prior
+            checked = number(mean, "the prior's mean"), number(sd, "the prior's sd", above=0)
+            object.__setattr__(self, "prior", checked)
+
+    def query(self) -> Moments:
+        return Moments((self.column,), degree=1)
+
+    def posterior(self, release: Release, **sampling: Unpack[SamplingOptions]) -> Posterior:
+        """The posterior of `mean` given a release of this model's query, or of more columns."""
+        how = Sampling.of(sampling)
+        check_answers(release, self.query())
+        rng = np.random.default_rng(how.seed)
+        centre, spread = self._prior(release)
+        drawn = draw_one_parameter(
+            release,
+            self.query(),
+            normal(*bounds_of(release.schema[self.column]), self.sd),
+            lambda at: -0.5 * ((at - centre) / spread) ** 2,
+            (centre - 8 * spread, centre + 8 * spread),
+            how,
+            rng,
+        )
+        return Posterior.of(
+            describe(self),
+            release,
+            how,
+            {"mean": drawn.at, "rows": drawn.rows},
+            predicted={self.column: rng.normal(drawn.at, self.sd)},
+        )
+
+    def log_prior(self, draws: Mapping[str, np.ndarray], release: Release) -> np.ndarray:
+        """The log density of the prior at draws of `mean`."""
+        return norm.logpdf(draws["mean"], *self._prior(release))
+
+    def _prior(self, release: Release) -> tuple[float, float]:
+        low, high = bounds_of(release.schema[self.column])
+        return ((low + high) / 2, high - low) if self.prior is None else self.prior
