@@ -32,7 +32,7 @@ class Size:
 
 
 QUICK = Size(
-    ns=(1, 10, 100, 1000, 10_000), large=(100, 10_000), repeats=200, many=2000, adversary=300,
+    ns=(1, 10, 100, 3000), large=(100, 3000), repeats=200, many=2000, adversary=300,
     command="python reproductions/conjugate.py --quick",
 )  # fmt: skip
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from dataclasses import dataclass
 from textwrap import fill
 
@@ -54,13 +55,21 @@ def page(results: Results) -> str:
 def _wrapped(text: str) -> str:
     """Paragraphs and items filled anew, now that the numbers are in."""
 
-    def filled(block: str) -> str:
-        if block.startswith("- "):
-            items = (fill(item, 98, subsequent_indent="  ") for item in block.split("\n- "))
-            return "\n- ".join(items)
-        return block if block[0] in "|#!" else fill(block, 98)
+    def filled(block: str, indent: str = "") -> str:
+        # A formula is kept on one line: a "+" or "-" that begins a line would begin a list.
+        words = re.sub(r" ([-+=/]) ", "\0\\1\0", " ".join(block.split()))
+        return fill(words, 98, subsequent_indent=indent).replace("\0", " ")
 
-    return "\n\n".join(map(filled, text.strip().split("\n\n"))) + "\n"
+    blocks = []
+    for block in text.strip().split("\n\n"):
+        if block[0] in "|#!":
+            blocks.append(block)
+        elif block.startswith("- "):
+            items = block[2:].split("\n- ")
+            blocks.append("\n".join("- " + filled(item, "  ") for item in items))
+        else:
+            blocks.append(filled(block))
+    return "\n\n".join(blocks) + "\n"
 
 
 def _head(results: Results) -> str:
@@ -142,10 +151,11 @@ privacy, and OPS {ratio[OPS]:.1f} times that of a draw. Both claims hold.
 
 {lines(table)}
 
-Up to n = 30 Tacit's mean has a larger error than the paper's, at this p. With noise of scale 10
+For n from about 5 to 30 Tacit's mean has a larger error than the paper's, at this p. With noise of scale 10
 there is next to nothing to learn, and Tacit says so by staying near the prior's mean 0.5, while
 the projection to zero is right by luck where p is small. Over probabilities from the prior the
-noise-aware mean is the best that can be done with its release, and there it wins at every n:
+noise-aware mean is the best that can be done with its release; of what is private here nothing is
+better at any n, up to the noise of the simulation:
 
 {lines(prior)}
 
@@ -256,7 +266,7 @@ KL(private || posterior) in the setting of Figure 2, {results.repeats} repeats; 
 mean of KL(posterior || private). The paper says that the expectation goes to zero. It
 does, like 1/n: the lines in the picture are
 {paper:,.0f} / n for the paper's release and {ours:,.0f} / n for Tacit's,
-half the excess of the efficiencies above. While the noise drowns the data the first direction
+half the excess of the efficiencies, at this p. While the noise drowns the data the first direction
 punishes any posterior that admits to know little; the way back shows what admitting it gains.
 
 {lines}

@@ -26,8 +26,8 @@ def test_the_page_shows_every_picture(conjugate):
 
 
 def test_relative_efficiencies(conjugate):
-    # n = 10,000, epsilon 1. A band of six standard errors: a false alarm in 1e-8 for each number
-    # (with fresh seeds; they are fixed). The finite n shifts the limits by less than 0.003.
+    # n = 3,000, epsilon 1. A band of six standard errors: a false alarm in 1e-8 for each number
+    # (with fresh seeds; they are fixed). The finite n shifts the limits by less than 0.01.
     curves = conjugate[0].efficiency[0]
     limits = {
         "no privacy: mean": 1, "no privacy: draw": 2, "paper: Laplace, mean": 1,
@@ -35,7 +35,7 @@ def test_relative_efficiencies(conjugate):
         "Tacit: noise-aware mean": 1, "Tacit: noise-aware draw": 2,
     }  # fmt: skip
     for name, limit in limits.items():
-        assert abs(curves.mean[name][-1] - limit) < 6 * curves.error[name][-1] + 0.003, name
+        assert abs(curves.mean[name][-1] - limit) < 6 * curves.error[name][-1] + 0.01, name
 
 
 def test_noise_awareness_needs_fewer_records(conjugate):
@@ -54,11 +54,12 @@ def test_the_adversary_comes_within_one_percent_of_the_bound(conjugate):
 
 
 def test_divergences_vanish(conjugate):
-    # A hundredfold n divides the mean by some thirty; its standard error is below a fifth of it.
+    # From n = 100 to 3,000 the means fall by a factor of about ten, and their standard errors
+    # leave five of those to a factor of three: a false alarm in 1e-6.
     found = conjugate[0].divergence
     for values in (found.paper, found.ours):
         assert (values >= -1e-9).all()
-        assert values[-1].mean() < values[-3].mean() / 4
+        assert values[-1].mean() < values[-2].mean() / 3
     for printed, corrected in conjugate[0].lemma5.values():
         assert printed > 0.1  # about 0.28, with a standard error of 0.01
         assert corrected == 0
