@@ -106,8 +106,8 @@ shows Laplace posteriors that scatter around the true one, and an OPS density th
 temperature T and cut off. The same is seen here. The paper prints T = 2.7; it is
 2 log((1 - a0) / a0) / epsilon = {heat:.4f}. The paper's posterior means are on average
 {far["paper"]:.3f} away from the one without privacy, Tacit's {far["ours"]:.3f}. The paper's curves
-are as narrow as if the noisy counts were true; Tacit's are wider than the true posterior, since
-they know less. ({far["beyond the picture"]:.0f} of the paper's 30 curves leaves the picture:
+are as narrow as if the noisy counts were true; Tacit's are wider than those of a known count,
+since they know less. ({far["beyond the picture"]:.0f} of the paper's 30 curves leaves the picture:
 noise took a count below zero.)
 """
 
@@ -151,8 +151,8 @@ privacy, and OPS {ratio[OPS]:.1f} times that of a draw. Both claims hold.
 
 {lines(table)}
 
-For n from about 5 to 30 Tacit's mean has a larger error than the paper's, at this p. With noise of scale 10
-there is next to nothing to learn, and Tacit says so by staying near the prior's mean 0.5, while
+For n from about 5 to 30 Tacit's mean has a larger error than the paper's, at this p. With noise of
+scale 10 there is next to nothing to learn, and Tacit says so by staying near the prior's mean 0.5, while
 the projection to zero is right by luck where p is small. Over probabilities from the prior the
 noise-aware mean is the best that can be done with its release; of what is private here nothing is
 better at any n, up to the noise of the simulation:
