@@ -152,10 +152,10 @@ privacy, and OPS {ratio[OPS]:.1f} times that of a draw. Both claims hold.
 {lines(table)}
 
 For n from about 5 to 30 Tacit's mean has a larger error than the paper's, at this p. With noise of
-scale 10 there is next to nothing to learn, and Tacit says so by staying near the prior's mean 0.5, while
-the projection to zero is right by luck where p is small. Over probabilities from the prior the
-noise-aware mean is the best that can be done with its release; of what is private here nothing is
-better at any n, up to the noise of the simulation:
+scale 10 there is next to nothing to learn, and Tacit says so by staying near the prior's mean
+0.5, while the projection to zero is right by luck where p is small. Over probabilities from the
+prior the noise-aware mean is the best that can be done with its release; of what is private here
+nothing is better at any n, up to the noise of the simulation:
 
 {lines(prior)}
 
