@@ -39,6 +39,7 @@ bench: $(STAMP)
 # The papers' figures with their settings; the results are committed under docs/.
 reproduce: $(STAMP)
 	$(BIN)/python reproductions/accounting.py
+	$(BIN)/python reproductions/conjugate.py
 
 # Coverage of the intervals at full size; the result is committed under docs/.
 calibration: $(STAMP)
