@@ -16,6 +16,7 @@ from tacit.models import (
     NormalMean,
 )
 from tacit.posterior import Posterior
+from tacit.priors import with_prior
 from tacit.spec.budget import Budget
 from tacit.spec.certificate import Certificate
 from tacit.spec.columns import Categorical, Integer, Real, Time, Tokens
@@ -97,4 +98,5 @@ __all__ = [
     "WithoutReplacement",
     "accounting",
     "fit",
+    "with_prior",
 ]

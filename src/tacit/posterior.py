@@ -91,10 +91,42 @@ class Posterior:
         low, high = np.quantile(self._flat(variable), tails, axis=0)
         return _plain(low), _plain(high)
 
+    def predict(self, table: Mapping[str, Any]) -> np.ndarray:
+        """The expected target of each row of a table that you already have.
+
+        `table` has a column for each feature: a DataFrame, or a mapping from names to numbers.
+        """
+        return self._lines(table).mean(axis=0)
+
+    def predict_interval(
+        self, table: Mapping[str, Any], level: float = 0.9, *, seed: int | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Where the target of each row lies with probability `level`, all uncertainty included."""
+        lines = self._lines(table)
+        rng = np.random.default_rng(seed)
+        values = lines + self._flat("sigma")[:, None] * rng.standard_normal(lines.shape)
+        low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2], axis=0)
+        return low, high
+
+    def _lines(self, table: Mapping[str, Any]) -> np.ndarray:
+        """The regression line of each draw at each row."""
+        if "coef" not in self.draws:
+            raise ModelError(
+                f"{self.model['model']} has no features to predict from: .predictive() has values "
+                "that one more row might have."
+            )
+        if hasattr(table, "prepay"):
+            raise ModelError("Expected a table that you already have, not data behind a wall.")
+        missing = [name for name in self.coords["feature"] if name not in table]
+        if missing:
+            raise ModelError(f"Expected a column {missing[0]!r} in the table.")
+        rows = np.column_stack([np.asarray(table[f], float) for f in self.coords["feature"]])
+        return self._flat("intercept")[:, None] + self._flat("coef") @ rows.T
+
     def predictive(self, variable: str | None = None) -> np.ndarray:
         """A value that one more row might have, for each draw; levels where they have names."""
         if not self.predicted:
-            raise ModelError("This posterior predicts rows of a table: write posterior.predict.")
+            raise ModelError("Expected rows to predict for: write posterior.predict(table).")
         name = next(iter(self.predicted)) if variable is None else variable
         if name not in self.predicted:
             raise ModelError(f"No variable {name!r}; there are {', '.join(self.predicted)}.")
@@ -119,7 +151,7 @@ class Posterior:
 
     def to_arviz(self) -> az.InferenceData:
         """The draws and the release as InferenceData, with the privacy facts in `attrs`."""
-        az = _arviz()
+        az = load_arviz()
         observed, dims, coords = {}, dict(self.dims), dict(self.coords)
         for release in self.releases:
             for block in release.blocks:
@@ -161,7 +193,7 @@ class Posterior:
     @classmethod
     def load(cls, path: str | Path) -> Posterior:
         """Read what `save` wrote."""
-        az = _arviz()
+        az = load_arviz()
         try:
             data = az.from_netcdf(str(path), engine="h5netcdf")
             facts = data.attrs
@@ -203,7 +235,7 @@ class Posterior:
         return names
 
 
-def _arviz() -> ModuleType:
+def load_arviz() -> ModuleType:
     """ArviZ, imported where it is needed, and without its daily word about version 1."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)

@@ -2,24 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from tacit.infer.conjugate import NormalPrior
 from tacit.infer.latent_moments import Believed, MomentsSeen, draw_moments
 from tacit.infer.latent_sum import RowsSeen, SumDraws, SumSeen, draw_parameter, log_rows_prior
 from tacit.infer.noise import Law
 from tacit.infer.normal_rows import draw_rows
 from tacit.infer.one_parameter import OneParameter
-from tacit.spec.moments import ROWS, Moments, scale_of
+from tacit.spec.moments import ROWS, Moments, bounds_of, scale_of
 from tacit.spec.release import Release
 from tacit.spec.sampling import Sampling
 
 
 def scales(release: Release, query: Moments) -> tuple[np.ndarray, np.ndarray]:
-    """Middle and half width of each column's bounds."""
-    found = np.array([scale_of(release.schema[name]) for name in query.columns])
+    """Middle and half width of each column's bounds, as the release has scaled it."""
+    assert isinstance(release.query, Moments)
+    centred = release.query.centred
+    found = np.array([scale_of(release.schema[name], centred) for name in query.columns])
     return found[:, 0], found[:, 1]
+
+
+def weak_prior(
+    release: Release,
+    query: Moments,
+    mean: Sequence[float] | None,
+    mean_rows: float,
+    sd: Sequence[float] | None,
+    sd_rows: float,
+) -> NormalPrior:
+    """A prior in the columns' units; without one, the middle and a twentieth of the width."""
+    low, high = np.array([bounds_of(release.schema[name]) for name in query.columns]).T
+    middle, half = scales(release, query)
+    centre = (low + high) / 2 if mean is None else np.asarray(mean)
+    spread = (high - low) / 20 if sd is None else np.asarray(sd)
+    return NormalPrior.of((centre - middle) / half, mean_rows, spread / half, sd_rows)
 
 
 def most_rows(release: Release) -> tuple[float, float | None]:

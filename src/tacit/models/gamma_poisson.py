@@ -36,7 +36,7 @@ class GammaPoisson:
     Examples
     --------
     >>> GammaPoisson("visits").query()
-    Moments(columns=('visits',), degree=1, split=None)
+    Moments(columns=('visits',), degree=1, split=None, centred=True)
     """
 
     column: str

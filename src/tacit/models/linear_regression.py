@@ -8,17 +8,12 @@ from typing import Unpack
 
 import numpy as np
 
-from tacit.infer.conjugate import (
-    NormalPrior,
-    RegressionPrior,
-    draw_regression,
-    log_regression_prior,
-)
-from tacit.infer.moments import draw_matrices, scales
+from tacit.infer.conjugate import RegressionPrior, draw_regression, log_regression_prior
+from tacit.infer.moments import draw_matrices, scales, weak_prior
 from tacit.models.description import check_answers, describe, number
 from tacit.posterior import Posterior
 from tacit.spec.errors import ModelError
-from tacit.spec.moments import Moments
+from tacit.spec.moments import Moments, bounds_of
 from tacit.spec.release import Release
 from tacit.spec.sampling import Sampling, SamplingOptions
 
@@ -41,7 +36,7 @@ class LinearRegression:
         bounds to [-1, 1], in units of the residual standard deviation.
     sd, sd_rows
         The prior of the residual standard deviation, and in how many rows it is as if it had been
-        seen. Default: a sixth of the width of the target's bounds, in three rows.
+        seen. Default: a twentieth of the width of the target's bounds, in one row.
 
     Examples
     --------
@@ -51,9 +46,9 @@ class LinearRegression:
 
     target: str
     features: tuple[str, ...]
-    prior_scale: float = 10.0
+    prior_scale: float = 30.0
     sd: float | None = None
-    sd_rows: float = 3.0
+    sd_rows: float = 1.0
 
     def __post_init__(self) -> None:
         features = (self.features,) if isinstance(self.features, str) else tuple(self.features)
@@ -75,7 +70,7 @@ class LinearRegression:
         check_answers(release, self.query())
         rng = np.random.default_rng(how.seed)
         middle, half = scales(release, self.query())
-        prior = self._prior(half[-1])
+        prior = self._prior(release)
         moments = draw_matrices(release, self.query(), prior.believed(), how)
         scaled, sigma = draw_regression(moments, prior, rng)
         coef = half[-1] * scaled[:, 1:] / half[:-1]
@@ -100,12 +95,12 @@ class LinearRegression:
         constant = (draws["intercept"] + draws["coef"] @ middle[:-1] - middle[-1]) / half[-1]
         slopes = draws["coef"] * half[:-1] / half[-1]
         scaled = np.concatenate([constant[..., None], slopes], axis=-1)
-        return log_regression_prior(scaled, draws["sigma"] / half[-1], self._prior(half[-1]))
+        return log_regression_prior(scaled, draws["sigma"] / half[-1], self._prior(release))
 
-    def _prior(self, half: float) -> RegressionPrior:
-        d = len(self.features)
-        features = NormalPrior.of(np.zeros(d), 0.1, np.full(d, 1 / 3), 3.0)
-        precision = np.eye(d + 1) / self.prior_scale**2
-        return RegressionPrior(
-            precision, 1 / 3 if self.sd is None else self.sd / half, self.sd_rows, features
-        )
+    def _prior(self, release: Release) -> RegressionPrior:
+        features = weak_prior(release, Moments(self.features), None, 0.01, None, 1.0)
+        low, high = bounds_of(release.schema[self.target])
+        sd = (high - low) / 20 if self.sd is None else self.sd
+        half = scales(release, self.query())[1][-1]
+        precision = np.eye(len(self.features) + 1) / self.prior_scale**2
+        return RegressionPrior(precision, sd / half, self.sd_rows, features)

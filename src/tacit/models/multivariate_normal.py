@@ -9,7 +9,7 @@ from typing import Unpack
 import numpy as np
 
 from tacit.infer.conjugate import NormalPrior, draw_mean_and_covariance, log_normal_prior
-from tacit.infer.moments import draw_matrices, scales
+from tacit.infer.moments import draw_matrices, scales, weak_prior
 from tacit.models.description import check_answers, describe, number
 from tacit.posterior import Posterior
 from tacit.spec.errors import ModelError
@@ -31,17 +31,17 @@ class MultivariateNormal:
         `Real` or `Integer` columns.
     mean, mean_rows
         The prior means, one for each column, and in how many rows it is as if they had been seen.
-        Default: the middle of the bounds, in a tenth of a row.
+        Default: the middle of the bounds, in a hundredth of a row.
     sd, sd_rows
-        The same for the standard deviations, without correlation. Default: a sixth of the width of
-        the bounds, in three rows.
+        The same for the standard deviations, without correlation. Default: a twentieth of the
+        width of the bounds, in one row.
     """
 
     columns: tuple[str, ...]
     mean: Sequence[float] | None = None
-    mean_rows: float = 0.1
+    mean_rows: float = 0.01
     sd: Sequence[float] | None = None
-    sd_rows: float = 3.0
+    sd_rows: float = 1.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", Moments(self.columns).columns)
@@ -96,7 +96,5 @@ class MultivariateNormal:
         return log + len(self.columns) * np.log(sd).sum(axis=-1)
 
     def _prior(self, release: Release) -> NormalPrior:
-        middle, half = scales(release, self.query())
-        mean = np.zeros(len(half)) if self.mean is None else (np.array(self.mean) - middle) / half
-        sd = np.full(len(half), 1 / 3) if self.sd is None else np.array(self.sd) / half
-        return NormalPrior.of(mean, self.mean_rows, sd, self.sd_rows)
+        mean, sd = self.mean, self.sd
+        return weak_prior(release, self.query(), mean, self.mean_rows, sd, self.sd_rows)

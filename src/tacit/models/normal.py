@@ -9,7 +9,7 @@ from typing import Unpack
 import numpy as np
 
 from tacit.infer.conjugate import NormalPrior, draw_mean_and_covariance, log_normal_prior
-from tacit.infer.moments import draw_matrices, scales
+from tacit.infer.moments import draw_matrices, scales, weak_prior
 from tacit.models.description import check_answers, describe, number
 from tacit.posterior import Posterior
 from tacit.spec.moments import Moments
@@ -30,22 +30,22 @@ class Normal:
         A `Real` or `Integer` column.
     mean, mean_rows
         The prior mean, and in how many rows it is as if it had been seen. Default: the middle of
-        the bounds, in a tenth of a row.
+        the bounds, in a hundredth of a row.
     sd, sd_rows
-        The same for the standard deviation. Default: a sixth of the width of the bounds, in three
-        rows.
+        The same for the standard deviation. Default: a twentieth of the width of the bounds, in
+        one row, which allows for anything from half of that to ten times as much.
 
     Examples
     --------
     >>> Normal("bmi").query()
-    Moments(columns=('bmi',), degree=2, split=None)
+    Moments(columns=('bmi',), degree=2, split=None, centred=True)
     """
 
     column: str
     mean: float | None = None
-    mean_rows: float = 0.1
+    mean_rows: float = 0.01
     sd: float | None = None
-    sd_rows: float = 3.0
+    sd_rows: float = 1.0
 
     def __post_init__(self) -> None:
         for what, above in (("mean", None), ("mean_rows", 0), ("sd", 0), ("sd_rows", 0)):
@@ -83,7 +83,5 @@ class Normal:
         return log_normal_prior(mean, covariance, self._prior(release)) + np.log(draws["sd"])
 
     def _prior(self, release: Release) -> NormalPrior:
-        middle, half = scales(release, self.query())
-        mean = np.zeros(1) if self.mean is None else (self.mean - middle) / half
-        sd = np.full(1, 1 / 3) if self.sd is None else self.sd / half
-        return NormalPrior.of(mean, self.mean_rows, sd, self.sd_rows)
+        mean, sd = (None if value is None else [value] for value in (self.mean, self.sd))
+        return weak_prior(release, self.query(), mean, self.mean_rows, sd, self.sd_rows)

@@ -38,7 +38,7 @@ class NormalMean:
     Examples
     --------
     >>> NormalMean("bmi", sd=4).query()
-    Moments(columns=('bmi',), degree=1, split=None)
+    Moments(columns=('bmi',), degree=1, split=None, centred=True)
     """
 
     column: str

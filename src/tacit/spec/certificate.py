@@ -24,9 +24,9 @@ class LedgerMark:
 class Certificate:
     """The privacy facts of one release. Everything in it is public.
 
-    `data` is "private" for a `Wall` and "public data" for a `Public`, whose results carry no
-    guarantee at all. `events` are facts (law, scale, sensitivity), so that a later and tighter
-    accountant can read them again.
+    `data` is "private" for a `Wall`, "public data" for a `Public`, whose results carry no
+    guarantee at all, and "released elsewhere" for what Tacit did not make. `events` are facts
+    (law, scale, sensitivity), so that a later and tighter accountant can read them again.
     """
 
     unit: str
@@ -37,7 +37,7 @@ class Certificate:
     events: tuple[Mapping[str, Any], ...]
     assumptions: tuple[str, ...] = ()
     ledger: LedgerMark | None = None
-    data: Literal["private", "public data"] = "private"
+    data: Literal["private", "public data", "released elsewhere"] = "private"
 
     def assuming(self, more: tuple[str, ...]) -> Certificate:
         """The same under further assumptions."""
@@ -69,6 +69,8 @@ class Certificate:
     def __str__(self) -> str:
         if self.data == "public data":
             return "public data: no privacy guarantee is made or needed"
+        if self.data == "released elsewhere":
+            return "\n".join(f"{self.data}: {text}" for text in self.assumptions)
         lines = [
             f"({self.epsilon}, {self.delta})-differential privacy for {self.unit}",
             f"neighbours: {self.neighbours}; accounting: {self.accountant}",

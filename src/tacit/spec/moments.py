@@ -20,9 +20,9 @@ _MOST_COLUMNS = 100
 class Moments:
     """How many rows have a value in all of `columns`, their sums, and sums of products.
 
-    Each column is scaled by its public bounds to [-1, 1]. Every moment is a block of one number:
-    "rows", "bmi", "bmi*bmi", "bmi*age". A row with a missing value in any of the columns adds
-    nothing. Where the number of complete rows is public, "rows" is left out.
+    Each column is scaled by its public bounds to [-1, 1]: u = (x - middle) / half. Every moment is
+    a block of one number: "rows", "bmi", "bmi*bmi", "bmi*age". A row with a missing value in any
+    of the columns adds nothing. Where the number of complete rows is public, "rows" is left out.
 
     Parameters
     ----------
@@ -33,6 +33,8 @@ class Moments:
     split
         How noisy the number of rows, a sum and a product are, relative to each other, such as
         (1, 1, 1). Default: so that mean and standard deviation are known best.
+    centred
+        If not, u = x / (the larger bound in size): sums of x itself, as others release them.
 
     Examples
     --------
@@ -43,6 +45,7 @@ class Moments:
     columns: tuple[str, ...]
     degree: int = 2
     split: tuple[float, float, float] | None = None
+    centred: bool = True
 
     def __post_init__(self) -> None:
         columns = (self.columns,) if isinstance(self.columns, str) else tuple(self.columns)
@@ -75,7 +78,8 @@ class Moments:
     def from_dict(cls, facts: Mapping[str, Any]) -> Moments:
         split = facts["split"]
         columns = tuple(facts["columns"])
-        return cls(columns, facts["degree"], None if split is None else tuple(split))
+        how = None if split is None else tuple(split)
+        return cls(columns, facts["degree"], how, facts["centred"])
 
 
 def bounds_of(column: Column) -> tuple[float, float]:
@@ -94,9 +98,11 @@ def bounds_of(column: Column) -> tuple[float, float]:
             )
 
 
-def scale_of(column: Column) -> tuple[float, float]:
+def scale_of(column: Column, centred: bool = True) -> tuple[float, float]:
     """The middle and half the width of a column's bounds: x = middle + half * u."""
     low, high = bounds_of(column)
+    if not centred:
+        return 0.0, max(abs(low), abs(high))
     return low / 2 + high / 2, high / 2 - low / 2
 
 

@@ -18,7 +18,7 @@ from tacit.spec.errors import FileError, QueryError, TacitError
 from tacit.spec.queries import Query, query_from_dict
 from tacit.spec.schema import Schema
 
-Family = Literal["discrete_laplace", "discrete_gaussian", "none"]
+Family = Literal["discrete_laplace", "discrete_gaussian", "laplace", "gaussian", "none"]
 _FORMAT = "tacit-release/1"
 
 
@@ -36,8 +36,10 @@ class Noise:
     @property
     def variance(self) -> float:
         match self.family:
-            case "discrete_gaussian":
+            case "discrete_gaussian" | "gaussian":
                 return self.scale**2
+            case "laplace":
+                return 2 * self.scale**2
             case "discrete_laplace":
                 b = self.scale / self.grid
                 return float(self.grid**2 / (2 * np.sinh(min(0.5 / b, 300.0)) ** 2))
@@ -114,6 +116,54 @@ class Release:
             start += block.size
         known = ", ".join(block.name for block in self.blocks)
         raise QueryError(f"This release has no table {name!r}; it has {known}.")
+
+    @staticmethod
+    def from_table(
+        values: Mapping[Any, float],
+        *,
+        schema: Schema,
+        query: Query,
+        noise: str,
+        scale: float | Mapping[str, float],
+        n: int | None = None,
+        epsilon: Any = None,
+        delta: Any = 0,
+    ) -> Release:
+        """A release that was made elsewhere, such as by OpenDP, Tumult or a census bureau.
+
+        Parameters
+        ----------
+        values
+            The noisy numbers. For `Counts` of one column: from level to count. For `Moments`: from
+            name to number, "rows", "bmi", "bmi*bmi", as sums in the original units.
+        schema, query
+            What the numbers are about. `Moments(..., centred=False)` for sums of x itself.
+        noise
+            "laplace", "gaussian", or on whole numbers "geometric" (the same as
+            "discrete_laplace") and "discrete_gaussian".
+        scale
+            Laplace's b or the Gaussian's sigma, in the units of the numbers; one for all, or a
+            mapping from name to scale.
+        n
+            The number of units where it is public, as it is under replace_one.
+        epsilon, delta
+            What those who released it said it cost; Tacit cannot know.
+
+        Examples
+        --------
+        >>> import tacit
+        >>> schema = tacit.Schema(
+        ...     tacit.Categorical("smoker", ["no", "yes"], default="no"), neighbours="add_remove"
+        ... )
+        >>> release = Release.from_table(
+        ...     {"no": 812, "yes": 193}, schema=schema, query=tacit.Counts("smoker"),
+        ...     noise="geometric", scale=2.0, epsilon=0.5,
+        ... )
+        >>> posterior = tacit.BetaBernoulli("smoker", success="yes").posterior(release)
+        """
+        from tacit.spec.elsewhere import release_from_table
+
+        return release_from_table(values, schema, query, noise, scale, n, epsilon, delta)
 
     def suggesting(self, analysis: Mapping[str, Any]) -> Release:
         return replace(self, analysis=dict(analysis))

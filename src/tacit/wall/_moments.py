@@ -79,7 +79,9 @@ def _sums(resolved: ResolvedMoments, source: Source) -> tuple[list[int], int]:
         rows = rows.mutate(complete=ibis.and_(*[rows[x].notnull() for x in cells]))
         whole = {
             f"q{i}": ibis.ifelse(
-                rows["complete"], _steps(rows[f"x{i}"], *scale_of(schema[name]), query.degree), 0
+                rows["complete"],
+                _steps(rows[f"x{i}"], *scale_of(schema[name], query.centred), query.degree),
+                0,
             )
             for i, name in enumerate(query.columns)
         }
