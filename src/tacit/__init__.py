@@ -4,12 +4,14 @@ from importlib.metadata import version
 
 from tacit import accounting
 from tacit.fit import fit
+from tacit.methods.one_sample import OnePosteriorSample
 from tacit.methods.statistics import Statistics
 from tacit.models import BetaBernoulli, DirichletCategorical
 from tacit.posterior import Posterior
 from tacit.spec.budget import Budget
 from tacit.spec.certificate import Certificate
 from tacit.spec.columns import Categorical, Integer, Real, Time, Tokens
+from tacit.spec.draws import ConjugateDraw, TruncatedDirichlet
 from tacit.spec.errors import (
     BudgetError,
     FileError,
@@ -22,10 +24,11 @@ from tacit.spec.errors import (
     StudyError,
     TacitError,
 )
+from tacit.spec.keys import Is
 from tacit.spec.maps import JaxMap, NumbaMap, SparseMap, SqlMap
 from tacit.spec.mechanisms import Exact, Exponential, Gaussian, Laplace
 from tacit.spec.plan import Everyone, Plan, Poisson, Steps, WithoutReplacement
-from tacit.spec.queries import Counts, Is
+from tacit.spec.queries import Counts
 from tacit.spec.release import Release
 from tacit.spec.schema import Schema
 from tacit.spec.sums import Bound, BoundedSum
@@ -41,6 +44,7 @@ __all__ = [
     "BudgetError",
     "Categorical",
     "Certificate",
+    "ConjugateDraw",
     "Counts",
     "DirichletCategorical",
     "Everyone",
@@ -57,6 +61,7 @@ __all__ = [
     "LedgerError",
     "ModelError",
     "NumbaMap",
+    "OnePosteriorSample",
     "OverBudget",
     "Plan",
     "Poisson",
@@ -76,6 +81,7 @@ __all__ = [
     "TacitError",
     "Time",
     "Tokens",
+    "TruncatedDirichlet",
     "Wall",
     "WithoutReplacement",
     "accounting",

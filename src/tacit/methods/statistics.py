@@ -7,7 +7,7 @@ from typing import Any, Unpack
 
 from tacit.spec.budget import Budget
 from tacit.spec.errors import BudgetError
-from tacit.spec.mechanisms import MECHANISMS, Gaussian, Laplace, Mechanism
+from tacit.spec.mechanisms import NOISE, Gaussian, Laplace, Mechanism
 from tacit.spec.protocols import Releaser, StatisticsModel
 from tacit.spec.sampling import SamplingOptions
 
@@ -19,7 +19,7 @@ class Statistics:
     mechanism: Mechanism
 
     def __post_init__(self) -> None:
-        if not isinstance(self.mechanism, MECHANISMS):
+        if not isinstance(self.mechanism, NOISE):
             raise BudgetError(f"Expected Statistics(tacit.Laplace(...)), got {self.mechanism!r}.")
 
     def run(
