@@ -36,7 +36,8 @@ def simulated_release(
 ) -> Release:
     """What a wall would release if the statistic were `counts`: the same law, the same noise.
 
-    `counts` are in the order of `Release.value`, or of the levels for a draw. The result is stamped "public data".
+    `counts` are in the order of `Release.value`, or of the levels for a draw. The result is
+    stamped "public data".
     """
     values = np.asarray(counts, np.int64)
 

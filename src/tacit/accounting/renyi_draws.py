@@ -13,7 +13,8 @@ from scipy.special import gammaln
 
 from tacit.accounting.gaussian import check_delta, check_positive
 from tacit.accounting.geometry import sensitivity_factor
-from tacit.accounting.rdp import ORDERS, Array, convert
+from tacit.accounting.grid import Array
+from tacit.accounting.rdp import ORDERS, convert
 from tacit.spec.schema import Neighbours
 
 

@@ -59,7 +59,7 @@ _QUERIES: Mapping[str, type[Query]] = {
 
 def query_from_dict(facts: Mapping[str, Any]) -> Query:
     """The query a saved release answers."""
-    name = facts.get("type")
+    name = str(facts.get("type"))
     if name not in _QUERIES:
         raise QueryError(f"Unknown query type {name!r}.")
     return _QUERIES[name].from_dict(facts)

@@ -14,8 +14,8 @@ from tacit.spec.queries import Counts, Query
 from tacit.spec.schema import Schema
 from tacit.spec.sums import BoundedSum
 from tacit.wall._counts import ResolvedCounts, resolve_counts
-from tacit.wall._draw import ResolvedDraw, resolve_draw
 from tacit.wall._documents import DocumentSource, open_documents
+from tacit.wall._draw import ResolvedDraw, resolve_draw
 from tacit.wall._source import Source, open_source
 from tacit.wall._sums import ResolvedSum, resolve_sum
 
