@@ -68,9 +68,12 @@ def _rate(small: Array, largest: Array, truncation: float) -> Array:
     levels = small.shape[1] + 1
     low, high = math.log(truncation), math.log1p(-(levels - 1) * truncation)
     room = 1 - levels * truncation
-    first = np.full(len(small), math.log(1e-6))
-    last = np.log(4 * (small.sum(axis=1) + largest + levels) / room)
-    for _ in range(30):
+    total = small.sum(axis=1) + largest
+    # Without a truncation it would be the total less one.
+    first = np.log(np.maximum(total - 1, 0.01) / 8)
+    last = np.log(4 * (total + levels) / room)
+    # The sum must be met within its own spread, which falls with the square root of the counts.
+    for _ in range(9 + math.ceil(math.log2(largest.max() + 1) / 2)):
         middle = (first + last) / 2
         rate = np.exp(middle)
         mean = LogGamma.of(small, rate[:, None], low, high).mean().sum(axis=1)
