@@ -37,7 +37,7 @@ def dirichlet_draw_epsilon(
     Examples
     --------
     >>> round(dirichlet_draw_epsilon((10, 10), 1e-5, "replace_one", scale=0.1), 2)
-    0.2
+    0.17
     """
     check_delta(delta)
     check_positive("scale", scale)
