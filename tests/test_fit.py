@@ -82,6 +82,53 @@ def test_a_budget_takes_the_smaller_noise(levels, budget, mechanism):
     assert posterior.certificate.epsilon == budget.epsilon
 
 
+def test_one_posterior_sample_replays_and_can_be_fitted_again(wall):
+    how = tacit.OnePosteriorSample(0.5, truncation=0.05)
+    first = tacit.fit(MODEL, wall, how, name="draw", seed=1)
+    again = tacit.fit(MODEL, wall, how, name="draw", seed=1)
+    assert again.summary().equals(first.summary())
+    assert str(wall.remaining.epsilon) == "0.5"
+    release = first.releases[0]
+    sceptic = tacit.BetaBernoulli("smoker", success="yes", prior=(1, 50))
+    assert sceptic.posterior(release, seed=1).mean() < first.mean()
+    with pytest.raises(tacit.ModelError, match="answers"):
+        tacit.DirichletCategorical("smoker").posterior(release)
+    plugin = MODEL.posterior(release, noise="plugin", draws=10, chains=2)
+    np.testing.assert_array_equal(plugin.draws["p"], release.table("p").value[0, 1])
+    assert list(plugin.draws) == ["p"]
+
+
+def test_a_truncation_is_asked_for_before_anything_is_spent(wall):
+    for make, says in (
+        (lambda: tacit.OnePosteriorSample(1), "truncation=0.05"),
+        (lambda: tacit.OnePosteriorSample(1, truncation=0.7), "truncation"),
+        (lambda: tacit.OnePosteriorSample(1, truncation="much"), "truncation"),
+        (lambda: tacit.OnePosteriorSample(1, truncation=0.1, draws=0), "draws"),
+        (lambda: tacit.fit(MODEL, wall, tacit.Exponential(1)), "OnePosteriorSample"),
+    ):
+        with pytest.raises(tacit.ModelError, match=says):
+            make()
+    with pytest.raises(tacit.BudgetError, match="epsilon"):
+        tacit.OnePosteriorSample(truncation=0.05)
+    unknown = tacit.Public(SMOKERS, smoking(neighbours="add_remove"))
+    with pytest.raises(tacit.ModelError, match="max_units"):
+        tacit.fit(MODEL, unknown, tacit.OnePosteriorSample(1, truncation=0.05))
+    assert wall.remaining.epsilon == 1
+
+
+def test_a_model_names_the_methods_that_suit_it(wall):
+    class OnlyCounts:
+        def query(self):
+            return MODEL.query()
+
+        def posterior(self, release, **sampling):
+            return MODEL.posterior(release, **sampling)
+
+    with pytest.raises(tacit.ModelError, match="it can by Statistics"):
+        tacit.fit(OnlyCounts(), wall, tacit.OnePosteriorSample(0.5, truncation=0.05))
+    assert wall.remaining.epsilon == 1
+
+
 def test_seeds_steer_the_draws_alone(wall):
     release = wall.release(MODEL.query(), tacit.Laplace(0.5))
     a, b = (MODEL.posterior(release, seed=s).draws["p"] for s in (1, 2))

@@ -3,8 +3,8 @@ from decimal import Decimal
 import pytest
 
 import tacit
-from tacit.datasets import STUDY
-from tacit.study import Study, fit_release
+from tacit.datasets import STUDY, hospital_incidents
+from tacit.study import Study, fit_release, release_analysis
 
 
 def load(tmp_path, text: str) -> Study:
@@ -76,3 +76,18 @@ def test_a_study_needs_analyses_and_a_file(tmp_path):
 def test_a_release_without_a_model_cannot_be_fitted_blindly(wall):
     with pytest.raises(tacit.StudyError, match="which model"):
         fit_release(wall.release(tacit.Counts("smoker"), tacit.Laplace(0.1)))
+
+
+def test_a_study_can_ask_for_one_posterior_sample(tmp_path):
+    how = '{ method = "OnePosteriorSample", epsilon = 0.4, truncation = 0.05 }'
+    text = STUDY.replace('{ mechanism = "Laplace", epsilon = 0.4 }', how)
+    assert text != STUDY
+    study = load(tmp_path, text)
+    assert study.analyses[0].how == tacit.OnePosteriorSample(Decimal("0.4"), truncation=0.05)
+    with pytest.raises(tacit.StudyError, match="Unknown method 'Oracle'"):
+        load(tmp_path, text.replace("OnePosteriorSample", "Oracle"))
+    hospital_incidents(patients=200, seed=1).table.to_csv(study.source, index=False)
+    public = tacit.Public(study.source, study.schema, seed=1)
+    release = release_analysis(study.analyses[0], public)
+    assert release.query.law.truncation == 0.05
+    assert fit_release(release, seed=1, draws=100).model["model"] == "BetaBernoulli"

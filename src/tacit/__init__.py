@@ -4,6 +4,7 @@ from importlib.metadata import version
 
 from tacit import accounting
 from tacit.fit import fit
+from tacit.methods.one_sample import OnePosteriorSample
 from tacit.methods.statistics import Statistics
 from tacit.models import (
     BetaBernoulli,
@@ -20,6 +21,7 @@ from tacit.priors import with_prior
 from tacit.spec.budget import Budget
 from tacit.spec.certificate import Certificate
 from tacit.spec.columns import Categorical, Integer, Real, Time, Tokens
+from tacit.spec.draws import ConjugateDraw, TruncatedDirichlet
 from tacit.spec.errors import (
     BudgetError,
     FileError,
@@ -32,11 +34,12 @@ from tacit.spec.errors import (
     StudyError,
     TacitError,
 )
+from tacit.spec.keys import Is
 from tacit.spec.maps import JaxMap, NumbaMap, SparseMap, SqlMap
 from tacit.spec.mechanisms import Exact, Exponential, Gaussian, Laplace
 from tacit.spec.moments import Moments
 from tacit.spec.plan import Everyone, Plan, Poisson, Steps, WithoutReplacement
-from tacit.spec.queries import Counts, Is
+from tacit.spec.queries import Counts
 from tacit.spec.release import Release
 from tacit.spec.schema import Schema
 from tacit.spec.sums import Bound, BoundedSum
@@ -52,6 +55,7 @@ __all__ = [
     "BudgetError",
     "Categorical",
     "Certificate",
+    "ConjugateDraw",
     "Counts",
     "DirichletCategorical",
     "Everyone",
@@ -75,6 +79,7 @@ __all__ = [
     "Normal",
     "NormalMean",
     "NumbaMap",
+    "OnePosteriorSample",
     "OverBudget",
     "Plan",
     "Poisson",
@@ -94,6 +99,7 @@ __all__ = [
     "TacitError",
     "Time",
     "Tokens",
+    "TruncatedDirichlet",
     "Wall",
     "WithoutReplacement",
     "accounting",

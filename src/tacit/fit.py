@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from tacit.methods.statistics import Statistics, for_budget
+from tacit.methods import METHODS, Method, Statistics, check_suits
+from tacit.methods.statistics import for_budget
 from tacit.posterior import Posterior
 from tacit.spec.budget import Budget
 from tacit.spec.errors import ModelError
-from tacit.spec.mechanisms import MECHANISMS, Mechanism
-from tacit.spec.protocols import Releaser, StatisticsModel
+from tacit.spec.mechanisms import NOISE, Exact, Exponential, Mechanism
+from tacit.spec.protocols import Releaser
 from tacit.spec.sampling import NoiseHandling, Sampling, SamplingOptions
 
-How = Mechanism | Budget | Statistics
+How = Mechanism | Budget | Method
 
 
 def fit(
-    model: StatisticsModel,
+    model: Any,
     wall: Releaser,
     how: How | None = None,
     *,
@@ -36,8 +37,9 @@ def fit(
     wall
         A `Wall`, or a `Public` for data that need none.
     how
-        A mechanism (`Laplace(epsilon)`, `Gaussian(epsilon, delta)`), or a `Budget`: spend this
-        and choose the mechanism with the least noise.
+        A mechanism (`Laplace(epsilon)`, `Gaussian(epsilon, delta)`), a method
+        (`OnePosteriorSample(epsilon, truncation=0.05)`), or a `Budget`: spend this and choose the
+        mechanism with the least noise.
     name
         Asking the same question again under the same name returns the stored release for free.
     draws, chains, seed
@@ -47,7 +49,7 @@ def fit(
     progress
         Whether long work shows how many of its steps are done. Statistics have a single one.
     """
-    if not isinstance(model, StatisticsModel):
+    if not isinstance(model, tuple(METHODS.values())):
         raise ModelError(f"Expected a model such as tacit.BetaBernoulli(...), got {model!r}.")
     if how is None:
         left = wall.remaining
@@ -55,20 +57,29 @@ def fit(
         raise ModelError(f"Expected how to spend, for example tacit.Laplace(epsilon=0.5).{rest}")
     options: SamplingOptions = {"draws": draws, "chains": chains, "seed": seed, "noise": noise}
     Sampling.of(options)  # a bad option is refused before anything is spent
-    return resolve(model, wall, how).run(model, wall, name=name, **options)
+    method: Any = resolve(model, wall, how)
+    return method.run(model, wall, name=name, **options)
 
 
-def resolve(model: StatisticsModel, wall: Releaser, how: Any) -> Statistics:
-    """The method that `how` stands for."""
+def resolve(model: Any, wall: Releaser, how: Any) -> Method:
+    """The method that `how` stands for, if it suits the model."""
     match how:
-        case Statistics():
-            return how
         case Budget():
+            check_suits(Statistics(Exact()), model)
             return for_budget(model, wall, how)
-        case _ if isinstance(how, MECHANISMS):
-            return Statistics(how)
+        case Exponential(epsilon=epsilon):
+            raise ModelError(
+                "Exponential is a draw and needs a truncation: write "
+                f"tacit.OnePosteriorSample({epsilon}, truncation=0.05)."
+            )
+        case _ if isinstance(how, NOISE):
+            method: Method = Statistics(how)
+        case _ if isinstance(how, tuple(METHODS)):
+            method = how
         case _:
             raise ModelError(
-                "Expected how to be a mechanism such as tacit.Laplace(0.5) or a "
+                "Expected how to be a mechanism such as tacit.Laplace(0.5), a method or a "
                 f"tacit.Budget, got {how!r}."
             )
+    check_suits(method, model)
+    return method

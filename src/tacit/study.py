@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tacit.fit import How, fit, resolve
+from tacit.methods import OnePosteriorSample
 from tacit.models import model_from_description
 from tacit.models.description import describe
 from tacit.posterior import Posterior
@@ -23,6 +24,7 @@ from tacit.spec.sampling import SamplingOptions
 from tacit.spec.schema import Schema
 
 _MECHANISMS = {"Laplace": Laplace, "Gaussian": Gaussian}
+_METHODS = {"OnePosteriorSample": OnePosteriorSample}
 _OPTIONS = tuple(SamplingOptions.__annotations__)
 
 
@@ -92,8 +94,9 @@ def run_analysis(analysis: Analysis, releaser: Releaser) -> Posterior:
 
 def release_analysis(analysis: Analysis, releaser: Releaser) -> Release:
     """The custodian's half: the release alone, with the model it was meant for."""
-    method = resolve(analysis.model, releaser, analysis.how)
-    release = releaser.release(analysis.model.query(), method.mechanism, name=analysis.name)
+    method: Any = resolve(analysis.model, releaser, analysis.how)
+    query, mechanism = method.question(analysis.model, releaser.schema)
+    release = releaser.release(query, mechanism, name=analysis.name)
     return release.suggesting({**describe(analysis.model), **analysis.options})
 
 
@@ -147,13 +150,16 @@ def _analysis(facts: Mapping[str, Any]) -> Analysis:
 
 
 def _how(name: str, facts: dict[str, Any]) -> How:
-    mechanism = facts.pop("mechanism", None)
-    kind = Budget if mechanism is None else _MECHANISMS.get(str(mechanism))
-    if kind is None:
-        raise StudyError(
-            f"Unknown mechanism {mechanism!r} in analysis {name!r}; "
-            f"there are {', '.join(_MECHANISMS)}."
-        )
+    kind: type[Any] | None = Budget
+    for what, known in (("mechanism", _MECHANISMS), ("method", _METHODS)):
+        if what in facts:
+            asked = str(facts.pop(what))
+            kind = known.get(asked)
+            if kind is None:
+                raise StudyError(
+                    f"Unknown {what} {asked!r} in analysis {name!r}; there are {', '.join(known)}."
+                )
+            break
     try:
         return kind(**facts)
     except TypeError:

@@ -14,15 +14,17 @@ from tacit.spec.budget import Spent
 from tacit.spec.certificate import Certificate
 from tacit.spec.columns import Categorical, Column, Integer, Real
 from tacit.spec.errors import BudgetError, SchemaError
+from tacit.spec.keys import key_level, name_of
 from tacit.spec.maps import JaxMap, NumbaMap, SqlMap
 from tacit.spec.mechanisms import Mechanism
 from tacit.spec.plan import Plan, Poisson, Subsampling, WithoutReplacement
 from tacit.spec.protocols import Quote
-from tacit.spec.queries import Counts, Query, key_level, name_of
+from tacit.spec.queries import Counts, Query
 from tacit.spec.release import Axis, Block, Noise, Release
 from tacit.spec.schema import Schema
 from tacit.spec.sums import Bound, BoundedSum
 from tacit.wall._counts import resolve_counts
+from tacit.wall._evaluate import Resolved
 from tacit.wall._noise import Statistic
 from tacit.wall._public import answer
 
@@ -34,10 +36,13 @@ def simulated_release(
 ) -> Release:
     """What a wall would release if the statistic were `value`: the same law, the same noise.
 
-    `value` is in the order of `Release.value`. The result is stamped "public data".
+    `value` is in the order of `Release.value`, or counts of the levels for a draw. The result is
+    stamped "public data".
     """
 
-    def read(resolved: Any, noise: tuple[Noise, ...]) -> Statistic:
+    def read(resolved: Resolved, noise: tuple[Noise, ...]) -> Statistic:
+        if noise[0].family == "draw":  # from the counts themselves
+            return Statistic(np.asarray(value, np.int64), units)
         grids = np.repeat([law.grid for law in noise], [block.size for block in resolved.blocks])
         return Statistic(np.rint(np.asarray(value) / grids).astype(np.int64), units)
 
@@ -94,6 +99,8 @@ class Rehearsal:
             case BoundedSum():
                 blocks = tuple(_block(name, bound) for name, bound in query.blocks)
                 value, grid = self._sum(query, units), _FINE
+            case _:
+                raise BudgetError("A rehearsal answers counts and sums; tacit.Public draws.")
         public = self._schema.neighbours == "replace_one"
         return Release(
             steps=np.rint(value / grid).astype(np.int64),

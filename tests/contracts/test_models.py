@@ -12,7 +12,7 @@ import pytest
 import tacit
 from tacit.models import MODELS, model_from_description
 from tacit.models.description import describe
-from tacit.spec.protocols import StatisticsModel
+from tacit.spec.protocols import DrawModel, StatisticsModel
 
 EXAMPLES = {
     "BetaBernoulli": tacit.BetaBernoulli("kind", success=["b", "c"], prior=(2, 3)),
@@ -49,6 +49,40 @@ def fit(model, how, neighbours, options, n=600, **sampling):
     described = schema(neighbours, **options)
     wall = tacit.Wall(table(n), described, budget=tacit.Budget(1000, 0.1), ledger=":memory:")
     return tacit.fit(model, wall, how, draws=200, chains=2, **sampling)
+
+
+DRAWS = [
+    tacit.OnePosteriorSample(0.5, truncation=0.05),
+    tacit.OnePosteriorSample(2, 1e-6, draws=3, truncation=0.1, temper_prior=True),
+]
+
+
+def drawn(model, how, neighbours, options, n=600, **sampling):
+    """A draw needs a bound on the number of units where that is secret."""
+    capped = {"max_units": 2000, **options} if neighbours == "add_remove" else options
+    return fit(model, how, neighbours, capped, n, **sampling)
+
+
+@pytest.mark.parametrize("how", DRAWS, ids=str)
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_a_posterior_from_draws_is_complete(name, how, tmp_path):
+    assert isinstance(EXAMPLES[name], DrawModel)
+    for neighbours, options in product(RELATIONS, SCHEMAS.values()):
+        posterior = drawn(EXAMPLES[name], how, neighbours, options)
+        summary = posterior.summary()
+        assert np.all(np.isfinite(summary))
+        assert posterior.certificate.epsilon == how.epsilon
+        posterior.save(tmp_path / "p.nc")
+        assert tacit.Posterior.load(tmp_path / "p.nc").summary().equals(summary)
+
+
+@pytest.mark.parametrize("n", [0, 1])
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_draws_from_no_data_are_no_error(name, n):
+    for neighbours, options in product(RELATIONS, SCHEMAS.values()):
+        for noise in ("aware", "plugin"):
+            posterior = drawn(EXAMPLES[name], DRAWS[0], neighbours, options, n=n, noise=noise)
+            assert np.all(np.isfinite(posterior.summary()))
 
 
 def test_every_model_has_an_example():

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tacit.infer.from_draw import released_draws, sample_counts_from_draw
 from tacit.infer.latent_counts import Rows, sample_counts
 from tacit.infer.noise import Law
+from tacit.spec.draws import ConjugateDraw
 from tacit.spec.release import Release
-from tacit.spec.sampling import Sampling
+from tacit.spec.sampling import NoiseHandling, Sampling
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,8 @@ def draw_probabilities(
     """Posterior draws under a Dirichlet prior, for the levels of a one-way table in order."""
     rng = np.random.default_rng(sampling.seed)
     size = sampling.draws * sampling.chains
+    if isinstance(release.query, ConjugateDraw):
+        return _from_draw(release, prior, sampling.noise, size, rng)
     block, value, noise = release.table(name)
     labels = block.axes[0].labels
     missing = float(value[labels.index(None)]) if None in labels else None
@@ -51,6 +55,21 @@ def draw_probabilities(
             rng,
             power=0.5 if block.omitted else 1.0,
         ).astype(float)
+    return CategoricalDraws(dirichlet(prior + counts, rng), counts.sum(axis=1), rng)
+
+
+def _from_draw(
+    release: Release,
+    prior: np.ndarray,
+    noise: NoiseHandling,
+    size: int,
+    rng: np.random.Generator,
+) -> CategoricalDraws:
+    """The same from a private draw; the plug-in takes the released draws for posterior draws."""
+    if noise == "plugin":
+        seen = released_draws(release)
+        return CategoricalDraws(np.resize(seen, (size, seen.shape[1])), np.zeros(size), rng)
+    counts = sample_counts_from_draw(release, prior, size, rng).astype(float)
     return CategoricalDraws(dirichlet(prior + counts, rng), counts.sum(axis=1), rng)
 
 

@@ -32,7 +32,7 @@ _FLOOR = 1e-14  # what a Fourier convolution cannot tell from nothing
 # rows is Poisson with Jeffreys' prior on its rate; a value is missing with a probability that is
 # Beta(1/4, 1/2).
 _ROWS = 0.5
-_MISSING, _PRESENT = 0.25, 0.5
+MISSING, _PRESENT = 0.25, 0.5
 
 
 @dataclass(frozen=True)
@@ -54,18 +54,18 @@ class Rows:
         return Rows(round(self.least / block), most, missing, block)
 
     @property
-    def _present(self) -> float:
+    def present(self) -> float:
         return 1.0 if self.missing is None else _PRESENT
 
     def log_with_value(self, rows: np.ndarray, concentration: float) -> np.ndarray:
         """log V: weight of a number of rows that have a value."""
         n = self.block * rows
-        return gammaln(n + self._present) - gammaln(n + concentration)
+        return gammaln(n + self.present) - gammaln(n + concentration)
 
     def slope_with_value(self, rows: float, concentration: float) -> float:
         """The slope of log V."""
         n = self.block * rows
-        return self.block * float(digamma(n + self._present) - digamma(n + concentration))
+        return self.block * float(digamma(n + self.present) - digamma(n + concentration))
 
     def log_all(self, rows: np.ndarray) -> np.ndarray:
         """log W: weight of a number of rows in all."""
@@ -73,7 +73,7 @@ class Rows:
         n = self.block * rows
         log = gammaln(n + _ROWS) - gammaln(n + 1.0)
         if self.missing is not None:
-            log += gammaln(n + 1.0) - gammaln(n + _MISSING + _PRESENT)
+            log += gammaln(n + 1.0) - gammaln(n + MISSING + _PRESENT)
         return np.where(inside, log, -np.inf)
 
 
@@ -181,7 +181,7 @@ def _tilted_cells(
         cells = []
         for a, y, first, last in zip(prior, seen, low, high, strict=True):
             s = np.arange(first, last + 1)
-            log = _log_prior(s, a, rows.block) + power * law.log(y - s)
+            log = log_cell(s, a, rows.block) + power * law.log(y - s)
             cells.append(Weights(int(first), log))
         tilt = _tilt(cells, float(prior.sum()), rows)
         cells = [cell.tilted(tilt) for cell in cells]
@@ -206,11 +206,11 @@ def _windows(seen: np.ndarray, law: Law, rows: Rows) -> np.ndarray:
     return np.stack([low, np.minimum(np.ceil(centre + reach), most)], axis=1)
 
 
-def _log_prior(count: np.ndarray, a: float, block: int) -> np.ndarray:
+def log_cell(count: np.ndarray, a: float, block: int) -> np.ndarray:
     """log of Gamma(s + a) / s!, added up over each block: smooth but for the first."""
     log = gammaln(block * count + a) - gammaln(block * count + 1) + np.log(block)
     if block > 1 and count[0] == 0:
-        log[0] = logsumexp(_log_prior(_first_block(block), a, 1))
+        log[0] = logsumexp(log_cell(_first_block(block), a, 1))
     return log
 
 
@@ -224,7 +224,7 @@ def _unblocked(
     """A count within each block."""
     counts = block * blocks + rng.integers(-(block // 2), block // 2 + 1, size=blocks.shape)
     for j, a in enumerate(prior):
-        log = _log_prior(_first_block(block), a, 1)
+        log = log_cell(_first_block(block), a, 1)
         chance = np.exp(log - logsumexp(log))
         first = blocks[:, j] == 0
         counts[first, j] = rng.choice(len(chance), size=int(first.sum()), p=chance / chance.sum())
@@ -273,7 +273,7 @@ def _missing(law: Law, rows: Rows) -> Weights:
     centre = np.clip(rows.missing, 0, most)
     low = max(np.floor(centre - 2 * law.reach), 0)
     m = np.arange(low, min(np.ceil(centre + 2 * law.reach), most) + 1)
-    return Weights(int(low), _log_prior(m, _MISSING, rows.block) + law.log(rows.missing - m))
+    return Weights(int(low), log_cell(m, MISSING, rows.block) + law.log(rows.missing - m))
 
 
 def _convolved(a: Weights, b: Weights) -> Weights:

@@ -7,9 +7,11 @@ from typing import Any, Unpack
 
 from tacit.spec.budget import Budget
 from tacit.spec.errors import BudgetError
-from tacit.spec.mechanisms import MECHANISMS, Gaussian, Laplace, Mechanism
+from tacit.spec.mechanisms import NOISE, Gaussian, Laplace, Mechanism
 from tacit.spec.protocols import Releaser, StatisticsModel
+from tacit.spec.queries import Query
 from tacit.spec.sampling import SamplingOptions
+from tacit.spec.schema import Schema
 
 
 @dataclass(frozen=True)
@@ -19,8 +21,12 @@ class Statistics:
     mechanism: Mechanism
 
     def __post_init__(self) -> None:
-        if not isinstance(self.mechanism, MECHANISMS):
+        if not isinstance(self.mechanism, NOISE):
             raise BudgetError(f"Expected Statistics(tacit.Laplace(...)), got {self.mechanism!r}.")
+
+    def question(self, model: StatisticsModel, schema: Schema) -> tuple[Query, Mechanism]:
+        """What is asked of the wall, and how it is paid for."""
+        return model.query(), self.mechanism
 
     def run(
         self,
@@ -30,7 +36,8 @@ class Statistics:
         name: str | None,
         **sampling: Unpack[SamplingOptions],
     ) -> Any:
-        release = releaser.release(model.query(), self.mechanism, name=name)
+        query, mechanism = self.question(model, releaser.schema)
+        release = releaser.release(query, mechanism, name=name)
         return model.posterior(release, **sampling)
 
 

@@ -10,13 +10,17 @@ import numpy as np
 from scipy.stats import beta
 
 from tacit.infer.categorical import draw_probabilities
+from tacit.models.answers import check_answers, conjugate_draw
 from tacit.models.description import describe, positive
 from tacit.posterior import Posterior
 from tacit.spec.columns import Label
+from tacit.spec.draws import ConjugateDraw
 from tacit.spec.errors import ModelError
-from tacit.spec.queries import Counts, Is
+from tacit.spec.keys import Is
+from tacit.spec.queries import Counts
 from tacit.spec.release import Release
 from tacit.spec.sampling import Sampling, SamplingOptions
+from tacit.spec.schema import Schema
 
 
 @dataclass(frozen=True)
@@ -54,11 +58,16 @@ class BetaBernoulli:
         levels = self.success if isinstance(self.success, (tuple, list)) else (self.success,)
         return Counts((Is(self.column, tuple(levels)),))
 
+    def draw_query(
+        self, schema: Schema, *, truncation: float, draws: int, temper_prior: bool
+    ) -> ConjugateDraw:
+        (key,) = self.query().columns
+        return conjugate_draw(schema, key, self.prior[::-1], truncation, draws, temper_prior)
+
     def posterior(self, release: Release, **sampling: Unpack[SamplingOptions]) -> Posterior:
-        """The posterior of the success probability `p` given a release of this model's query."""
+        """The posterior of the success probability `p` given its counts with noise, or a draw."""
         how = Sampling.of(sampling)
-        if release.query != self.query():
-            raise ModelError(f"This release answers {release.query}, not {self.query()}.")
+        check_answers(release, self.query())
         successes, failures = self.prior
         drawn = draw_probabilities(release, self.column, np.array([failures, successes]), how)
         p = drawn.probability[:, 1]

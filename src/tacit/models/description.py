@@ -10,8 +10,6 @@ from typing import Any
 
 from tacit.spec.columns import Column, Integer, Real
 from tacit.spec.errors import ModelError
-from tacit.spec.moments import Moments
-from tacit.spec.release import Release
 
 
 def describe(model: Any) -> dict[str, Any]:
@@ -48,17 +46,6 @@ def cap_of(column: Column, *, whole: bool = False) -> float:
     if not isinstance(column, kinds) or column.low != 0 or column.high <= 0:  # type: ignore[union-attr]
         raise ModelError(f"Expected the schema to have {wanted} for this model.")
     return float(column.high)  # type: ignore[union-attr]
-
-
-def check_answers(release: Release, query: Moments) -> None:
-    """Refuse a release that does not hold the moments a model needs; it may hold more."""
-    asked = release.query
-    if (
-        not isinstance(asked, Moments)
-        or not set(query.columns) <= set(asked.columns)
-        or asked.degree < query.degree
-    ):
-        raise ModelError(f"This release answers {asked}, not {query}.")
 
 
 def _plain(value: Any) -> Any:

@@ -10,13 +10,17 @@ import numpy as np
 from scipy.special import gammaln
 
 from tacit.infer.categorical import draw_probabilities
+from tacit.models.answers import check_answers, conjugate_draw
 from tacit.models.description import describe, positive
 from tacit.posterior import Posterior
 from tacit.spec.columns import Label
+from tacit.spec.draws import ConjugateDraw
 from tacit.spec.errors import ModelError
-from tacit.spec.queries import Counts, labels_of
+from tacit.spec.keys import labels_of
+from tacit.spec.queries import Counts
 from tacit.spec.release import Release
 from tacit.spec.sampling import Sampling, SamplingOptions
+from tacit.spec.schema import Schema
 
 
 @dataclass(frozen=True)
@@ -46,11 +50,16 @@ class DirichletCategorical:
     def query(self) -> Counts:
         return Counts((self.column,))
 
+    def draw_query(
+        self, schema: Schema, *, truncation: float, draws: int, temper_prior: bool
+    ) -> ConjugateDraw:
+        prior = self._concentration(labels_of(self.column, schema))
+        return conjugate_draw(schema, self.column, prior, truncation, draws, temper_prior)
+
     def posterior(self, release: Release, **sampling: Unpack[SamplingOptions]) -> Posterior:
-        """The posterior of the probabilities `p` given a release of this model's query."""
+        """The posterior of the probabilities `p` given its counts with noise, or draws."""
         how = Sampling.of(sampling)
-        if release.query != self.query():
-            raise ModelError(f"This release answers {release.query}, not {self.query()}.")
+        check_answers(release, self.query())
         levels = labels_of(self.column, release.schema)
         drawn = draw_probabilities(release, self.column, self._concentration(levels), how)
         p = drawn.probability

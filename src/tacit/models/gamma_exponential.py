@@ -10,7 +10,8 @@ import numpy as np
 
 from tacit.infer.moments import draw_one_parameter
 from tacit.infer.one_parameter import exponential
-from tacit.models.description import cap_of, check_answers, describe, positive
+from tacit.models.answers import check_answers
+from tacit.models.description import cap_of, describe, positive
 from tacit.models.rates import gamma_on_log, gamma_prior, log_gamma
 from tacit.posterior import Posterior
 from tacit.spec.moments import Moments

@@ -10,7 +10,8 @@ import numpy as np
 
 from tacit.infer.conjugate import RegressionPrior, draw_regression, log_regression_prior
 from tacit.infer.moments import draw_matrices, scales, weak_prior
-from tacit.models.description import check_answers, describe, number
+from tacit.models.answers import check_answers
+from tacit.models.description import describe, number
 from tacit.posterior import Posterior
 from tacit.spec.errors import ModelError
 from tacit.spec.moments import Moments, bounds_of

@@ -11,7 +11,8 @@ from scipy.stats import norm
 
 from tacit.infer.moments import draw_one_parameter
 from tacit.infer.one_parameter import normal
-from tacit.models.description import check_answers, describe, number
+from tacit.models.answers import check_answers
+from tacit.models.description import describe, number
 from tacit.posterior import Posterior
 from tacit.spec.errors import ModelError
 from tacit.spec.moments import Moments, bounds_of

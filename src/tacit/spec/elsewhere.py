@@ -12,8 +12,9 @@ import numpy as np
 from tacit.spec.budget import delta_of, epsilon_of
 from tacit.spec.certificate import Certificate
 from tacit.spec.errors import QueryError
+from tacit.spec.keys import Is, labels_of, name_of
 from tacit.spec.moments import ROWS, Moments, scale_of
-from tacit.spec.queries import Counts, Is, Query, labels_of, name_of
+from tacit.spec.queries import Counts, Query
 from tacit.spec.release import Axis, Block, Family, Noise, Release
 from tacit.spec.schema import Schema
 

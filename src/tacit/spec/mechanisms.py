@@ -67,17 +67,22 @@ class Gaussian:
 
 @dataclass(frozen=True)
 class Exponential:
-    """The exponential mechanism: a draw whose own randomness is the privacy.
+    """The exponential mechanism: draws whose own randomness is the privacy.
 
-    Formal guarantee: the log-probabilities of all outcomes move by amounts within a range of
-    epsilon of each other (bounded range), so a draw costs (epsilon, 0) and is
-    (epsilon^2 / 8)-zCDP.
+    Give `epsilon` and, for a flatter price of several draws, `delta`. In a `Plan` the delta is the
+    plan's.
+
+    Formal guarantee: the log-probabilities of all outcomes move by amounts within a range of each
+    other (bounded range). All draws of a release together cost at most (epsilon, delta), and less
+    where the untempered posterior does.
     """
 
     epsilon: Decimal
+    delta: Decimal
 
-    def __init__(self, epsilon: Number | None = None) -> None:
+    def __init__(self, epsilon: Number | None = None, delta: Number = 0) -> None:
         object.__setattr__(self, "epsilon", epsilon_of(epsilon))
+        object.__setattr__(self, "delta", delta_of(delta))
 
 
 @dataclass(frozen=True)
@@ -85,5 +90,5 @@ class Exact:
     """No noise and no privacy: the baseline, accepted by `Public` alone."""
 
 
-Mechanism = Laplace | Gaussian | Exact
-MECHANISMS: tuple[type[Mechanism], ...] = (Laplace, Gaussian, Exact)
+Mechanism = Laplace | Gaussian | Exponential | Exact
+NOISE: tuple[type[Mechanism], ...] = (Laplace, Gaussian, Exact)  # what statistics can have

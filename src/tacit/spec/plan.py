@@ -90,6 +90,8 @@ class Steps:
                     "Expected Gaussian(noise_multiplier=...) in a plan: "
                     "tacit.accounting.noise_multiplier(epsilon=..., ...) finds it."
                 )
+            case Exponential(delta=delta) if delta:
+                raise BudgetError("Expected Exponential(epsilon) in a plan, which has a delta.")
             case Laplace() | Exponential() if not isinstance(self.sampling, Everyone):
                 raise BudgetError("Expected Gaussian noise where a step samples units.")
             case Gaussian() | Laplace() | Exponential() | Exact():

@@ -7,6 +7,7 @@ from typing import Any, Protocol, Unpack, runtime_checkable
 
 from tacit.spec.budget import Budget, Spent
 from tacit.spec.certificate import Certificate
+from tacit.spec.draws import ConjugateDraw
 from tacit.spec.mechanisms import Mechanism
 from tacit.spec.plan import Plan
 from tacit.spec.queries import Query
@@ -23,9 +24,10 @@ class Quote:
     noise: tuple[Noise, ...]
 
     @property
-    def variance(self) -> float:
-        """Of one number, averaged over the blocks."""
-        return sum(law.variance for law in self.noise) / len(self.noise)
+    def variance(self) -> float | None:
+        """Of one number, averaged over the blocks; None for draws, which add no noise."""
+        parts = [law.variance for law in self.noise if law.variance is not None]
+        return sum(parts) / len(parts) if parts else None
 
 
 class Releaser(Protocol):
@@ -67,5 +69,18 @@ class StatisticsModel(Protocol):
     """A model whose posterior follows from one release of statistics."""
 
     def query(self) -> Query: ...
+
+    def posterior(self, release: Release, **sampling: Unpack[SamplingOptions]) -> Any: ...
+
+
+@runtime_checkable
+class DrawModel(Protocol):
+    """A model whose tempered posterior the wall can draw from, and which can use such a draw."""
+
+    def draw_query(
+        self, schema: Schema, *, truncation: float, draws: int, temper_prior: bool
+    ) -> ConjugateDraw:
+        """The draws to ask for; refuses what could not be used afterwards."""
+        ...
 
     def posterior(self, release: Release, **sampling: Unpack[SamplingOptions]) -> Any: ...

@@ -18,7 +18,7 @@ from tacit.spec.errors import FileError, QueryError, TacitError
 from tacit.spec.queries import Query, query_from_dict
 from tacit.spec.schema import Schema
 
-Family = Literal["discrete_laplace", "discrete_gaussian", "laplace", "gaussian", "none"]
+Family = Literal["discrete_laplace", "discrete_gaussian", "laplace", "gaussian", "draw", "none"]
 _FORMAT = "tacit-release/1"
 
 
@@ -26,7 +26,8 @@ _FORMAT = "tacit-release/1"
 class Noise:
     """The law of the noise: `grid` times an integer, drawn with parameter `scale` / `grid`.
 
-    `scale` is Laplace's b (density falls by e every b) or the Gaussian's sigma.
+    `scale` is Laplace's b (density falls by e every b) or the Gaussian's sigma. A "draw" adds
+    nothing: it is itself random, at the temperature `scale`, and rounded to the grid.
     """
 
     family: Family
@@ -34,7 +35,8 @@ class Noise:
     grid: float
 
     @property
-    def variance(self) -> float:
+    def variance(self) -> float | None:
+        """Of what is added to one number; None where nothing is, as in a draw."""
         match self.family:
             case "discrete_gaussian" | "gaussian":
                 return self.scale**2
@@ -45,6 +47,8 @@ class Noise:
                 return float(self.grid**2 / (2 * np.sinh(min(0.5 / b, 300.0)) ** 2))
             case "none":
                 return 0.0
+            case "draw":
+                return None
 
 
 @dataclass(frozen=True)

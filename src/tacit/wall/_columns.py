@@ -14,7 +14,7 @@ import ibis.expr.types as ir
 
 from tacit.spec.columns import Categorical, Column, Integer, Real, Time
 from tacit.spec.errors import SourceError
-from tacit.spec.queries import Is, Key, name_of
+from tacit.spec.keys import Is, Key, name_of
 from tacit.spec.schema import Schema
 
 # What a text or number cell may be; anything nested is refused by its type, before any charge.

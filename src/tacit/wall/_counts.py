@@ -13,12 +13,13 @@ import pyarrow as pa
 
 from tacit.accounting import Calibration, Sensitivity, calibrate
 from tacit.spec.errors import QueryError
+from tacit.spec.keys import Key, labels_of, name_of
 from tacit.spec.mechanisms import Gaussian, Laplace
-from tacit.spec.queries import Counts, Key, labels_of, name_of
+from tacit.spec.queries import Counts
 from tacit.spec.release import Axis, Block, Noise
 from tacit.spec.schema import Schema
 from tacit.wall._columns import key_code
-from tacit.wall._noise import Statistic, to_steps
+from tacit.wall._noise import Statistic, Words, noised, to_steps
 from tacit.wall._rows import bounded_rows
 from tacit.wall._source import Source
 
@@ -51,8 +52,11 @@ class ResolvedCounts:
         return {"sensitivity": size, "norm": "L1" if by_l1 else "L2"}
 
     def evaluate(self, source: Source, noise: tuple[Noise, ...]) -> Statistic:
-        values, units = _count(self, source)
+        values, units = count_cells(self.query, self.schema, self.blocks, source)
         return Statistic(to_steps(values, noise[0]), units)
+
+    def sample(self, statistic: Statistic, noise: tuple[Noise, ...], words: Words) -> np.ndarray:
+        return noised(statistic, noise, self.blocks, words)
 
 
 def resolve_counts(query: Counts, schema: Schema) -> ResolvedCounts:
@@ -100,9 +104,10 @@ def _sensitivity(blocks: tuple[Block, ...], schema: Schema) -> Sensitivity:
     return Sensitivity(l1, l2_squared, unit_l2_squared, cells, len(blocks))
 
 
-def _count(resolved: ResolvedCounts, source: Source) -> tuple[np.ndarray, int]:
+def count_cells(
+    query: Counts, schema: Schema, blocks: tuple[Block, ...], source: Source
+) -> tuple[np.ndarray, int]:
     """All cells that the blocks measure, and the number of units."""
-    query, schema = resolved.query, resolved.schema
     keys: list[Key] = [*query.by, *query.columns]
     sizes = [len(labels_of(key, schema)) + 1 for key in keys]  # the last cell is missing
     tables = [
@@ -131,9 +136,7 @@ def _count(resolved: ResolvedCounts, source: Source) -> tuple[np.ndarray, int]:
             for i, counts in enumerate(tables):
                 where = (*index[: len(query.by)], index[len(query.by) + i])
                 np.add.at(counts, where, count)
-    measured = [
-        _measured(counts, block) for counts, block in zip(tables, resolved.blocks, strict=True)
-    ]
+    measured = [_measured(counts, block) for counts, block in zip(tables, blocks, strict=True)]
     return np.concatenate(measured), units
 
 

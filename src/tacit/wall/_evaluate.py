@@ -7,19 +7,21 @@ from typing import Any
 from scipy.sparse import issparse
 
 from tacit.accounting import Calibration
+from tacit.spec.draws import ConjugateDraw
 from tacit.spec.errors import BudgetError, QueryError, SourceError
-from tacit.spec.mechanisms import Exact, Gaussian, Laplace, Mechanism
+from tacit.spec.mechanisms import Exact, Exponential, Gaussian, Laplace, Mechanism
 from tacit.spec.moments import Moments
 from tacit.spec.queries import Counts, Query
 from tacit.spec.schema import Schema
 from tacit.spec.sums import BoundedSum
 from tacit.wall._counts import ResolvedCounts, resolve_counts
 from tacit.wall._documents import DocumentSource, open_documents
+from tacit.wall._draw import ResolvedDraw, resolve_draw
 from tacit.wall._moments import ResolvedMoments, resolve_moments
 from tacit.wall._source import Source, open_source
 from tacit.wall._sums import ResolvedSum, resolve_sum
 
-Resolved = ResolvedCounts | ResolvedMoments | ResolvedSum
+Resolved = ResolvedCounts | ResolvedMoments | ResolvedSum | ResolvedDraw
 AnySource = Source | DocumentSource
 
 
@@ -41,16 +43,22 @@ def resolve(query: Query, schema: Schema) -> Resolved:
             return resolve_moments(query, schema)
         case BoundedSum():
             return resolve_sum(query, schema)
+        case ConjugateDraw():
+            return resolve_draw(query, schema)
         case _:
             raise QueryError(f"Expected a query such as tacit.Counts(...), got {query!r}.")
 
 
 def calibrated(mechanism: Mechanism, resolved: Resolved) -> Calibration:
-    """The noise of a private release."""
-    match mechanism:
-        case Laplace() | Gaussian():
+    """The noise of a private release, or the temperature of a private draw."""
+    match resolved, mechanism:
+        case _, Exact():
+            raise BudgetError("Exact() is not private: only tacit.Public accepts it.")
+        case ResolvedDraw(), Exponential():
             return resolved.calibrate(mechanism)
-        case Exact():
-            raise BudgetError("Exact() adds no noise: only tacit.Public accepts it.")
+        case ResolvedDraw(), _:
+            raise BudgetError(f"Expected tacit.Exponential(epsilon) for a draw, got {mechanism!r}.")
+        case _, Laplace() | Gaussian():
+            return resolved.calibrate(mechanism)
         case _:
             raise BudgetError(f"Expected tacit.Laplace or tacit.Gaussian, got {mechanism!r}.")

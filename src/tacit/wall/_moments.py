@@ -21,7 +21,7 @@ from tacit.spec.moments import ROWS, Moments, scale_of
 from tacit.spec.release import Block, Noise
 from tacit.spec.schema import Schema
 from tacit.wall._columns import real, value
-from tacit.wall._noise import Statistic, refined
+from tacit.wall._noise import Statistic, Words, noised, refined
 from tacit.wall._rows import bounded_rows
 from tacit.wall._source import Source
 
@@ -53,6 +53,9 @@ class ResolvedMoments:
         finest = grids(self.what)
         steps = [refined(*v) for v in zip(values, finest, noise, strict=True)]
         return Statistic(np.array(steps, dtype=np.int64), units)
+
+    def sample(self, statistic: Statistic, noise: tuple[Noise, ...], words: Words) -> np.ndarray:
+        return noised(statistic, noise, self.blocks, words)
 
 
 def resolve_moments(query: Moments, schema: Schema) -> ResolvedMoments:

@@ -19,7 +19,7 @@ from opendp.measurements import make_gaussian, make_laplace
 from opendp.metrics import l1_distance, l2_distance
 from opendp.mod import enable_features
 
-from tacit.spec.release import Noise
+from tacit.spec.release import Block, Noise
 from tacit.wall import _bulk
 from tacit.wall._exact import OutOfWords, Stream
 
@@ -35,7 +35,10 @@ _LIMIT = 2**62
 
 @dataclass(frozen=True)
 class Statistic:
-    """The exact answer, in steps of the noise's grids. It never leaves the wall without noise."""
+    """The exact answer, in steps of the noise's grids, or the counts that a draw is from.
+
+    It never leaves the wall as it is.
+    """
 
     steps: np.ndarray
     units: int
@@ -47,6 +50,29 @@ Words = Callable[[int], np.ndarray]
 def os_words(count: int) -> np.ndarray:
     """Fresh 32-bit words from the operating system."""
     return np.frombuffer(os.urandom(4 * count), np.uint32)
+
+
+def uniforms(words: Words, count: int) -> np.ndarray:
+    """Numbers strictly between 0 and 1, with all bits that a double has there."""
+    low, high = words(2 * count).reshape(2, -1).astype(np.uint64)
+    inside = ((high << np.uint64(32) | low).astype(float) + 0.5) * 2.0**-64
+    return np.minimum(inside, 1 - 2.0**-53)
+
+
+def noised(
+    statistic: Statistic, noise: tuple[Noise, ...], blocks: tuple[Block, ...], words: Words
+) -> np.ndarray:
+    """The statistic plus noise, in integers."""
+    drawn = [_noise(law, block.size, words) for law, block in zip(noise, blocks, strict=True)]
+    return statistic.steps + np.concatenate(drawn)
+
+
+def _noise(law: Noise, size: int, words: Words) -> np.ndarray:
+    if law.family == "none":
+        return np.zeros(size, dtype=np.int64)
+    if words is os_words:
+        return draw(law, size)
+    return draw_seeded(law, size, words)
 
 
 def draw(noise: Noise, size: int) -> np.ndarray:

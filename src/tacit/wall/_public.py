@@ -21,7 +21,7 @@ from tacit.spec.release import Noise, Release
 from tacit.spec.schema import Schema
 from tacit.wall._evaluate import Resolved, calibrated, open_data, resolve
 from tacit.wall._lease import Lease
-from tacit.wall._noise import Statistic, Words, draw, draw_seeded, os_words
+from tacit.wall._noise import Statistic, Words, os_words
 from tacit.wall._sums import load
 from tacit.wall._wall import check_plan, describe, plan_events, publish
 
@@ -90,10 +90,9 @@ def answer(
     resolved = resolve(query, schema)
     noise = _noise(mechanism, resolved)
     statistic = read(resolved, noise)
-    sizes = [block.size for block in resolved.blocks]
-    steps = [_draw(law, size, words) for law, size in zip(noise, sizes, strict=True)]
+    steps = resolved.sample(statistic, noise, words)
     certificate = _stamp(schema, (describe(resolved, noise),))
-    return publish(resolved, noise, statistic, np.concatenate(steps), certificate)
+    return publish(resolved, noise, statistic.units, steps, certificate)
 
 
 def _stamp(schema: Schema, events: tuple[dict[str, Any], ...]) -> Certificate:
@@ -113,14 +112,6 @@ def _noise(mechanism: Mechanism, resolved: Resolved) -> tuple[Noise, ...]:
     if isinstance(mechanism, Exact):
         return resolved.exact()
     return calibrated(mechanism, resolved).noise
-
-
-def _draw(law: Noise, size: int, words: Words) -> np.ndarray:
-    if law.family == "none":
-        return np.zeros(size, dtype=np.int64)
-    if words is os_words:
-        return draw(law, size)
-    return draw_seeded(law, size, words)
 
 
 def seeded_words(seed: str) -> Words:

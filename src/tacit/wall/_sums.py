@@ -30,7 +30,7 @@ from tacit.wall._maps import (
     sparse_kernel,
     tried,
 )
-from tacit.wall._noise import Statistic
+from tacit.wall._noise import Statistic, Words, noised
 from tacit.wall._rows import Rows, load_rows
 from tacit.wall._source import Source
 
@@ -76,6 +76,9 @@ class ResolvedSum:
             return Statistic(*_sql.sum_in_engine(self.query, self.schema, source, noise))
         data = load(source, self.schema, self.query.columns)
         return Statistic(self.sum(data, np.arange(data.units), noise), data.units)
+
+    def sample(self, statistic: Statistic, noise: tuple[Noise, ...], words: Words) -> np.ndarray:
+        return noised(statistic, noise, self.blocks, words)
 
     def at(self, query: BoundedSum) -> ResolvedSum:
         """The same map and bounds at another state."""

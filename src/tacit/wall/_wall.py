@@ -1,4 +1,4 @@
-"""The wall: charge the ledger, then read, count, add exact noise, and let only that out."""
+"""The wall: charge the ledger, then read, add exact noise or draw, and let only that out."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tacit.wall._chain import digest
 from tacit.wall._evaluate import Resolved, calibrated, open_data, resolve
 from tacit.wall._lease import Lease
 from tacit.wall._ledger import Ledger
-from tacit.wall._noise import Statistic, draw, os_words
+from tacit.wall._noise import os_words
 from tacit.wall._source import shielded
 from tacit.wall._sums import Data, load
 
@@ -112,17 +112,12 @@ class Wall:
         if charge.stored is not None:
             return Release.from_json(charge.stored)
         statistic = shielded(lambda: resolved.evaluate(self._source, calibration.noise))  # type: ignore[arg-type]
-        release = publish(
-            resolved,
-            calibration.noise,
-            statistic,
-            np.concatenate(
-                [draw(n, b.size) for n, b in zip(calibration.noise, resolved.blocks, strict=True)]
-            ),
-            self._certificate(
-                calibration.cost, calibration.accountant, (event,), charge.mark
-            ).assuming(resolved.assumptions),
-        )
+        certificate = self._certificate(
+            calibration.cost, calibration.accountant, (event,), charge.mark
+        ).assuming(resolved.assumptions)
+        sample = lambda: resolved.sample(statistic, calibration.noise, os_words)  # noqa: E731
+        steps = shielded(sample)
+        release = publish(resolved, calibration.noise, statistic.units, steps, certificate)
         if name is not None:
             self._ledger.keep(name, release.to_json())
         return release
@@ -216,17 +211,17 @@ def check_plan(plan: Plan, schema: Schema) -> None:
 def publish(
     resolved: Resolved,
     noise: tuple[Noise, ...],
-    statistic: Statistic,
-    noise_steps: np.ndarray,
+    units: int,
+    steps: np.ndarray,
     certificate: Certificate,
 ) -> Release:
-    """Statistic plus noise, in integers. The number of units goes out only where it is public."""
+    """What was sampled, in integers. The number of units goes out only where it is public."""
     schema = resolved.schema
     return Release(
-        steps=statistic.steps + noise_steps,
+        steps=steps,
         blocks=resolved.blocks,
         noise=noise,
-        n=statistic.units if schema.neighbours == "replace_one" else None,
+        n=units if schema.neighbours == "replace_one" else None,
         schema=schema,
         query=resolved.query,
         certificate=certificate,

@@ -1,0 +1,172 @@
+"""Exact audits of draws: their density is known, so no game of chance is needed.
+
+Over all small data sets and the worst large one, the largest log-ratio of the densities under
+neighbours is computed with the wall's own temperature and concentration. A Kolmogorov-Smirnov test
+then asks whether the wall's draws have the density that was audited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+from scipy.special import logsumexp
+from scipy.stats import kstest
+
+from tacit.laws.truncated_dirichlet import log_kernel
+from tacit.spec.columns import Categorical
+from tacit.spec.draws import ConjugateDraw, TruncatedDirichlet
+from tacit.spec.mechanisms import Exponential
+from tacit.spec.release import Noise
+from tacit.spec.schema import Neighbours, Schema
+from tacit.wall._draw import ResolvedDraw, concentration, resolve_draw
+from tacit.wall._noise import Statistic, os_words
+
+ALARM = 1e-6  # of the test of the draws
+_SMALL, _LARGE = 6, 1000
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
+Counts = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class ExactGame:
+    """A claim and the loss that is computed for it, for the mechanism and for a broken twin.
+
+    Both take a number of draws to test, and are infinite where those have another law.
+    """
+
+    name: str
+    epsilon: float
+    delta: float
+    honest: Callable[[int], float]
+    mistake: str
+    broken: Callable[[int], float]
+
+
+@dataclass(frozen=True)
+class Simplex:
+    """Points of the cut simplex with quadrature weights, dense towards its corners."""
+
+    theta: np.ndarray
+    log_weight: np.ndarray
+
+    @classmethod
+    def of(cls, levels: int, truncation: float) -> Simplex:
+        edges = np.concatenate([[0.0], 0.5 ** np.arange(12, 0, -1), 1 - 0.5 ** np.arange(2, 13)])
+        edges = np.append(edges, 1.0)
+        half = np.diff(edges) / 2
+        unit = ((edges[1:] + edges[:-1]) / 2)[:, None] + half[:, None] * _NODES
+        weight = (half[:, None] * _WEIGHTS).ravel()
+        room = 1 - levels * truncation
+        # One coordinate after another, as a share of the room that is left.
+        log = np.zeros(1)
+        parts, left = np.zeros((1, 0)), np.ones(1)
+        for _ in range(levels - 1):
+            share = np.tile(unit.ravel(), len(left))
+            repeated = np.repeat(left, weight.size)
+            log = np.repeat(log, weight.size) + np.log(np.tile(weight, len(left)))
+            log = log + np.log(repeated)
+            parts = np.column_stack([np.repeat(parts, weight.size, axis=0), repeated * share])
+            left = repeated * (1 - share)
+        theta = truncation + room * np.column_stack([parts, left])
+        return cls(theta, log + (levels - 1) * np.log(room))
+
+    def log_integral(self, concentration: np.ndarray) -> float:
+        return float(logsumexp(self.log_weight + log_kernel(self.theta, concentration)))
+
+
+def largest_loss(resolved: ResolvedDraw, temperature: float) -> float:
+    """The largest |log density ratio| between neighbours at this temperature."""
+    law = resolved.query.law
+    levels = len(law.prior)
+    simplex = Simplex.of(levels, law.truncation)
+    corners = np.full((levels, levels), law.truncation)
+    np.fill_diagonal(corners, 1 - (levels - 1) * law.truncation)
+    points = np.concatenate([simplex.theta, corners])
+    worst = 0.0
+    for one, other in _neighbours(levels, resolved.schema.neighbours):
+        logs = []
+        for counts in (one, other):
+            at = concentration(resolved.query, np.array(counts), temperature)
+            logs.append(log_kernel(points, at) - simplex.log_integral(at))
+        worst = max(worst, float(np.abs(logs[1] - logs[0]).max()))
+    return worst
+
+
+def _neighbours(levels: int, relation: Neighbours) -> Iterator[tuple[Counts, Counts]]:
+    """All pairs of few rows, and the worst one with many, all but one of them alike."""
+    many = (_LARGE, *[0] * (levels - 1))
+    small = [c for c in product(range(_SMALL + 1), repeat=levels) if sum(c) <= _SMALL]
+    for counts in [*small, many]:
+        for i, j in product(range(levels), repeat=2):
+            changed = list(counts)
+            changed[j] += 1
+            if relation == "add_remove":
+                if i == j:
+                    yield counts, tuple(changed)
+            elif i != j and counts[i]:
+                changed[i] -= 1
+                yield counts, tuple(changed)
+
+
+def draws_p_value(resolved: ResolvedDraw, counts: Counts, temperature: float, size: int) -> float:
+    """How well the wall's draws fit the audited density of the first level's probability."""
+    law = resolved.query.law
+    noise = (Noise("draw", temperature, resolved.exact()[0].grid),)
+    statistic = Statistic(np.array(counts), sum(counts))
+    shape = resolved.blocks[0].shape
+    times = -(-size // shape[0])
+    steps = [resolved.sample(statistic, noise, os_words).reshape(shape) for _ in range(times)]
+    drawn = np.concatenate(steps)[:, 0] * noise[0].grid
+    simplex = Simplex.of(len(law.prior), law.truncation)
+    at = concentration(resolved.query, np.array(counts), temperature)
+    log = simplex.log_weight + log_kernel(simplex.theta, at)
+    order = np.argsort(simplex.theta[:, 0], kind="stable")
+    first, weight = simplex.theta[order, 0], np.exp(log[order] - log.max())
+    first, starts = np.unique(first, return_index=True)
+    mass = np.add.reduceat(weight, starts)
+    below = (np.cumsum(mass) - mass / 2) / mass.sum()
+    low, high = law.truncation, 1 - (len(law.prior) - 1) * law.truncation
+    cdf = lambda x: np.interp(x, [low, *first, high], [0.0, *below, 1.0])  # noqa: E731
+    return float(kstest(drawn, cdf).pvalue)
+
+
+def draw_games() -> list[ExactGame]:
+    """Beta and Dirichlet draws, both relations, several draws and several rows."""
+    return [
+        _game("Beta draw", 2, "add_remove", "half the temperature", factor=0.5),
+        _game("Beta draw", 2, "replace_one", "temperature of add_remove", factor=0.5),
+        _game("Dirichlet draw", 3, "add_remove", "half the temperature", factor=0.5),
+        _game("Dirichlet draw", 3, "replace_one", "temperature of add_remove", factor=0.5),
+    ]
+
+
+def _game(
+    name: str, levels: int, neighbours: Neighbours, mistake: str, *, factor: float
+) -> ExactGame:
+    labels = [str(i) for i in range(levels)]
+    schema = Schema(Categorical("x", labels), neighbours=neighbours)
+    law = TruncatedDirichlet("x", (1.0,) * levels, truncation=0.1)
+    resolved = resolve_draw(ConjugateDraw(law, draws=1000), schema)
+    one = resolve_draw(ConjugateDraw(law), schema)
+    calibration = one.calibrate(Exponential(1))
+    temperature = calibration.noise[0].scale
+
+    def shown(scale: float) -> Callable[[int], float]:
+        def loss(runs: int) -> float:
+            some = (3, 2, *[0] * (levels - 2))
+            fits = draws_p_value(resolved, some, scale, min(runs, 20_000)) > ALARM
+            return largest_loss(one, scale) if fits else np.inf
+
+        return loss
+
+    return ExactGame(
+        f"{name}, {neighbours}",
+        float(calibration.cost.epsilon),
+        float(calibration.cost.delta),
+        shown(temperature),
+        mistake,
+        shown(temperature * factor),
+    )

@@ -1,0 +1,164 @@
+"""What a private posterior draw says about the counts it came from.
+
+A released draw is not a draw of the posterior: it is one of a tempered, truncated posterior, and
+its law is known. Given the counts s of the levels,
+
+    theta~ | s  has the density  prod_j theta~_j^(c_j(s) - 1) / Z(c(s)),  all theta~_j >= a0,
+
+with c(s) = prior of the query + s / T. The counts are Dirichlet-multinomial under the model's own
+prior, which need not be the query's, so that p(s | theta~) is known too, and the parameter given s
+is Dirichlet(prior + s). The truncation belongs to the mechanism alone: nobody believes that rare
+levels do not exist, and the parameter may be smaller than a0.
+
+Two levels and a known number of rows: all s are enumerated. Otherwise Z has no closed form and
+cancels by an auxiliary draw (`infer/exchange.py`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.interpolate import CubicSpline
+from scipy.signal import fftconvolve
+from scipy.special import gammaln
+
+from tacit.infer.exchange import Tempered, sample_counts_by_exchange
+from tacit.infer.latent_counts import MISSING, Rows, log_cell
+from tacit.laws.truncated_dirichlet import log_normaliser
+from tacit.spec.draws import ConjugateDraw
+from tacit.spec.errors import ModelError
+from tacit.spec.keys import name_of
+from tacit.spec.release import Release
+from tacit.spec.schema import Schema
+
+_MOST_EXACT = 2**15  # normalisers computed one by one; a spline through as many above
+_MOST_COUNTS = 2**20  # counts enumerated one by one
+_MOST_ROWS = 10**9
+
+
+@dataclass(frozen=True)
+class Totals:
+    """How many rows may have a value, and how probable each number is before the draw."""
+
+    rows: np.ndarray
+    chance: np.ndarray
+
+    @property
+    def known(self) -> bool:
+        return len(self.rows) == 1
+
+    def drawn(self, size: int, rng: np.random.Generator) -> np.ndarray:
+        edges = np.cumsum(self.chance)
+        which = np.searchsorted(edges, rng.random(size) * edges[-1], side="right")
+        return self.rows[np.minimum(which, len(self.rows) - 1)]
+
+    @property
+    def typical(self) -> float:
+        return float(self.chance @ self.rows / self.chance.sum())
+
+
+def check_usable(schema: Schema) -> None:
+    """A draw says next to nothing about how many rows there are: something else must."""
+    if schema.neighbours == "add_remove" and schema.max_units is None:
+        raise ModelError(
+            "Expected Schema(..., max_units=...): under add_remove the number of units is secret, "
+            "and a posterior draw does not tell it."
+        )
+
+
+def released_draws(release: Release) -> np.ndarray:
+    """The draws, shape (draw, level)."""
+    return release.table("p").value
+
+
+def sample_counts_from_draw(
+    release: Release, prior: np.ndarray, size: int, rng: np.random.Generator
+) -> np.ndarray:
+    """`size` draws of the true counts, shape (size, levels)."""
+    law = tempered(release)
+    totals = possible_rows(release)
+    if totals.known and law.draws.shape[1] == 2:
+        return enumerated(law, prior, int(totals.rows[0]), size, rng)
+    return sample_counts_by_exchange(law, prior, totals, size, rng)
+
+
+def tempered(release: Release) -> Tempered:
+    """The law that was drawn from, as a function of the counts."""
+    query, temperature = release.query, release.noise[0].scale
+    assert isinstance(query, ConjugateDraw)
+    base = np.array(query.law.prior)
+    if query.temper_prior:
+        base = 1 + (base - 1) / temperature
+    return Tempered(released_draws(release), base, temperature, query.law.truncation)
+
+
+def possible_rows(release: Release) -> Totals:
+    """The weights of `Rows` on the number of rows with a value, missing ones summed out."""
+    schema = release.schema
+    check_usable(schema)
+    assert isinstance(release.query, ConjugateDraw)
+    total = schema[name_of(release.query.law.key)].default is not None
+    each = schema.max_rows_per_unit
+    known = release.n is not None
+    least = release.n or 0
+    most = (release.n if known else schema.max_units) * each  # type: ignore[operator]
+    if most >= _MOST_ROWS:
+        raise ModelError(f"Expected fewer than {_MOST_ROWS:.0e} rows behind a draw, not {most}.")
+    if total and known and each == 1:
+        return Totals(np.array([most]), np.ones(1))
+    block = most // _MOST_COUNTS | 1
+    rows = Rows(least, most, None if total else 0.0).in_blocks(block)
+    some = np.arange(rows.most + 1)  # type: ignore[operator]
+    log_all = rows.log_all(some)
+    everyone = np.exp(log_all - log_all.max())
+    weight = everyone if total else _with_missing(some, everyone, rows)
+    kept = weight > 0
+    return Totals(np.minimum(some[kept] * block, most), weight[kept])
+
+
+def _with_missing(some: np.ndarray, everyone: np.ndarray, rows: Rows) -> np.ndarray:
+    """Weights of T rows with a value: the sum over m of those of T + m rows, m of them missing."""
+    present = np.exp(log_cell(some, rows.present, rows.block))
+    missing = np.exp(log_cell(some, MISSING, rows.block))
+    if np.count_nonzero(everyone) == 1:  # the number of all rows is known
+        return present * missing[::-1]
+    mixed = fftconvolve(everyone, missing[::-1])[len(some) - 1 :]
+    return present * np.maximum(mixed, 0.0)
+
+
+def enumerated(
+    law: Tempered, prior: np.ndarray, rows: int, size: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Exact draws of two counts that sum to `rows`."""
+    block = rows // _MOST_COUNTS + 1
+    second = np.arange(0, rows + 1, block)
+    log = log_posterior(law, prior, rows, second)
+    chance = np.exp(log - log.max())
+    drawn = second[rng.choice(len(second), size=size, p=chance / chance.sum())]
+    if block > 1:
+        drawn = np.minimum(drawn + rng.integers(0, block, size=size), rows)
+    return np.stack([rows - drawn, drawn], axis=1)
+
+
+def log_posterior(law: Tempered, prior: np.ndarray, rows: int, second: np.ndarray) -> np.ndarray:
+    """log p(s | draws) up to a constant, for counts (rows - s, s)."""
+    first = rows - second
+    log = gammaln(first + prior[0]) - gammaln(first + 1)
+    log += gammaln(second + prior[1]) - gammaln(second + 1)
+    odds = (np.log(law.draws[:, 1]) - np.log(law.draws[:, 0])).sum()
+    log += second * odds / law.temperature
+    return log - len(law.draws) * _log_normalisers(law, rows, second)
+
+
+def _log_normalisers(law: Tempered, rows: int, second: np.ndarray) -> np.ndarray:
+    """log Z for each s; where there are many, through a spline, since it is smooth in s."""
+
+    def at(s: np.ndarray) -> np.ndarray:
+        a, b = law.base[1] + s / law.temperature, law.base[0] + (rows - s) / law.temperature
+        return log_normaliser(a, b, law.truncation)
+
+    if len(second) <= _MOST_EXACT:
+        return at(second)
+    knots = np.linspace(0, rows, _MOST_EXACT)
+    return CubicSpline(knots, at(knots))(second)

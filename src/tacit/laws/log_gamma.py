@@ -1,0 +1,121 @@
+"""Logarithms of truncated gamma variables, by rejection from a three-piece envelope.
+
+The density of z = log x, exp(a z - l e^z), is log-concave for every a > 0 and l >= 0. Around its
+highest point a concave logarithm lies under a constant and under any two of its tangents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+Array = np.ndarray
+Uniform = Callable[[int], Array]  # so many numbers strictly between 0 and 1
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
+
+
+@dataclass(frozen=True)
+class LogGamma:
+    """exp(shape z - rate e^z) for low <= z <= high, for arrays of shapes and rates.
+
+    All is said relative to the highest point `top`: z = top + d, and the logarithm of the density
+    is shape d - pull (e^d - 1), with `pull` = rate e^top.
+    """
+
+    shape: Array
+    top: Array
+    pull: Array
+    left: Array  # the ends of the interval, relative to the top
+    right: Array
+
+    @classmethod
+    def of(cls, shape: Array, rate: Array, low: float, high: float) -> LogGamma:
+        shape, rate = np.broadcast_arrays(shape, rate)
+        with np.errstate(divide="ignore"):
+            free = np.log(shape) - np.log(rate)
+        top = np.clip(free, low, high)
+        # At an inner top the two are equal, and their difference must not be rounding.
+        pull = np.where(top == free, shape, rate * np.exp(top))
+        return cls(shape, top, pull, low - top, high - top)
+
+    def log(self, d: Array) -> Array:
+        return self.shape * d - self.pull * np.expm1(d)
+
+    def slope(self, d: Array) -> Array:
+        return (self.shape - self.pull) - self.pull * np.expm1(d)
+
+    @property
+    def touching(self) -> tuple[Array, Array]:
+        """Where the tangents touch: the density has fallen by a factor of about e."""
+        steep = np.abs(self.shape - self.pull)
+        fall = 2 / (steep + np.sqrt(steep**2 + 2 * self.pull))
+        with np.errstate(divide="ignore"):
+            return -(fall + 1 / self.shape), np.log1p(fall + 1 / self.pull)
+
+    def mean(self) -> Array:
+        """The mean of e^z, roughly: only the speed of a sampler depends on it."""
+        first, last = self.touching
+        left, right = np.maximum(self.left, 8 * first), np.minimum(self.right, 8 * last)
+        half = ((right - left) / 2)[..., None]
+        d = ((right + left) / 2)[..., None] + half * _NODES
+        shape, pull = self.shape[..., None], self.pull[..., None]
+        weight = _WEIGHTS * np.exp(shape * d - pull * np.expm1(d))
+        ratio = (weight * np.exp(d)).sum(axis=-1) / weight.sum(axis=-1)
+        return np.exp(self.top) * ratio
+
+    def sample(self, uniform: Uniform) -> Array:
+        """One z for each shape and rate."""
+        flat = LogGamma(*(np.ravel(v) for v in vars(self).values()))
+        envelope = _Envelope.of(flat)
+        d = np.empty(flat.shape.size)
+        left = np.arange(d.size)
+        while left.size:
+            tried, accepted = envelope.tried(flat, left, uniform)
+            d[left[accepted]] = tried[accepted]
+            left = left[~accepted]
+        drawn = flat.top + d
+        return np.clip(drawn, flat.top + flat.left, flat.top + flat.right).reshape(self.shape.shape)
+
+
+@dataclass(frozen=True)
+class _Envelope:
+    """Exponential up to `start`, constant to `end`, exponential from there, and their masses."""
+
+    start: Array
+    end: Array
+    rise: Array
+    fall: Array
+    masses: Array
+
+    @classmethod
+    def of(cls, law: LogGamma) -> _Envelope:
+        first, last = law.touching
+        # Beyond the interval no tangent is needed.
+        first, last = np.maximum(first, law.left), np.minimum(last, law.right)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            rise, fall = law.slope(first), -law.slope(last)
+            start = np.where(first < 0, np.minimum(first - law.log(first) / rise, 0.0), law.left)
+            end = np.where(last > 0, np.maximum(last + law.log(last) / fall, 0.0), law.right)
+            before = np.where(first < 0, -np.expm1(-rise * (start - law.left)) / rise, 0.0)
+            after = np.where(last > 0, -np.expm1(-fall * (law.right - end)) / fall, 0.0)
+        return cls(start, end, rise, fall, np.stack([before, end - start, after]))
+
+    def tried(self, law: LogGamma, which: Array, uniform: Uniform) -> tuple[Array, Array]:
+        """A proposal for each of some entries, and whether it is accepted."""
+        piece, inside, coin = uniform(3 * which.size).reshape(3, -1)
+        masses = self.masses[:, which]
+        piece = piece * masses.sum(axis=0)
+        is_left = piece < masses[0]
+        is_right = ~is_left & (piece >= masses[0] + masses[1])
+        start, end = self.start[which], self.end[which]
+        rate = np.where(is_left, self.rise[which], self.fall[which])
+        some = LogGamma(*(v[which] for v in vars(law).values()))
+        length = np.where(is_left, start - some.left, some.right - end)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            away = -np.log1p(inside * np.expm1(-rate * length)) / rate
+        d = np.where(is_left, start - away, end + away)
+        d = np.where(is_left | is_right, d, start + inside * (end - start))
+        above = np.where(is_left | is_right, -rate * away, 0.0)
+        return d, np.log(coin) <= some.log(d) - above

@@ -1,0 +1,129 @@
+"""The Dirichlet law on probabilities that are all at least some a0: density and exact sampler.
+
+Drawing one coordinate after another is not exact: what is left for the later ones matters (for
+Dirichlet(1, 1, 1) and a0 = .1 the first would have mean .375). Here all but the coordinate with
+the largest concentration A are proposed, independently, from x^(a-1) e^(-l x) on [a0, 1], and
+
+    (1 - S)^(A-1) e^(l S),  S their sum,  relative to its largest value,
+
+is the chance to accept. Any l >= 0 is exact; the one that matches the mean of S to the largest
+value wastes least. The logarithm is curved along a single direction, so that about one proposal in
+the square root of K is accepted whatever the concentrations are.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from tacit.laws.log_gamma import Array, LogGamma, Uniform
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
+_DEPTH = 40.0  # densities e^-40 below the largest are left out of integrals
+_CHUNK = 2**15
+
+
+def log_kernel(probability: Array, concentration: Array) -> Array:
+    """The density up to its normaliser, along the last axis."""
+    return ((concentration - 1) * np.log(probability)).sum(axis=-1)
+
+
+def sample(concentration: Array, truncation: float, uniform: Uniform) -> Array:
+    """One draw for each row of concentrations, shape (rows, levels)."""
+    rows, levels = concentration.shape
+    order = np.argsort(concentration, axis=1)
+    ordered = np.take_along_axis(concentration, order, axis=1)
+    small, largest = ordered[:, :-1], ordered[:, -1]
+    low, high = math.log(truncation), math.log1p(-(levels - 1) * truncation)
+    rate = _rate(small, largest, truncation)
+    peak = _peak(rate, largest, truncation, levels)
+    drawn = np.empty((rows, levels))
+    left = np.arange(rows)
+    while left.size:
+        law = LogGamma.of(small[left], rate[left, None], low, high)
+        x = np.exp(law.sample(uniform))
+        rest = 1 - x.sum(axis=1)
+        beyond = (1 - rest) - peak[left]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            shrunk = np.log1p(-beyond / (1 - peak[left]))
+            chance = (largest[left] - 1) * shrunk + rate[left] * beyond
+            accepted = (rest >= truncation) & (np.log(uniform(left.size)) <= chance)
+        drawn[left[accepted]] = np.column_stack([x, rest])[accepted]
+        left = left[~accepted]
+    out = np.empty_like(drawn)
+    np.put_along_axis(out, order, drawn, axis=1)
+    return out
+
+
+def _peak(rate: Array, largest: Array, truncation: float, levels: int) -> Array:
+    """The sum S at which (A - 1) log(1 - S) + l S is largest."""
+    with np.errstate(divide="ignore", over="ignore"):
+        free = 1 - (largest - 1) / rate
+    return np.clip(free, (levels - 1) * truncation, 1 - truncation)
+
+
+def _rate(small: Array, largest: Array, truncation: float) -> Array:
+    """The l at which proposals have their mean sum at the peak, by bisection."""
+    levels = small.shape[1] + 1
+    low, high = math.log(truncation), math.log1p(-(levels - 1) * truncation)
+    room = 1 - levels * truncation
+    total = small.sum(axis=1) + largest
+    # Without a truncation it would be the total less one.
+    first = np.log(np.maximum(total - 1, 0.01) / 8)
+    last = np.log(4 * (total + levels) / room)
+    # The sum must be met within its own spread, which falls with the square root of the counts.
+    for _ in range(9 + math.ceil(math.log2(largest.max() + 1) / 2)):
+        middle = (first + last) / 2
+        rate = np.exp(middle)
+        mean = LogGamma.of(small, rate[:, None], low, high).mean().sum(axis=1)
+        above = mean > _peak(rate, largest, truncation, levels)
+        first, last = np.where(above, middle, first), np.where(above, last, middle)
+    return np.exp(last)
+
+
+def log_normaliser(a: Array, b: Array, truncation: float) -> Array:
+    """log of the integral of x^(a-1) (1-x)^(b-1) from a0 to 1 - a0.
+
+    In the log-odds the integrand is log-concave for all a, b > 0; Gauss and Legendre's rule is
+    put where it matters, so that the far tails of large counts are as accurate as its middle.
+
+    Examples
+    --------
+    >>> round(float(np.exp(log_normaliser(np.array([1.0]), np.array([1.0]), 0.1)[0])), 12)
+    0.8
+    """
+    a, b = np.broadcast_arrays(np.asarray(a, float), np.asarray(b, float))
+    flat_a, flat_b = a.ravel(), b.ravel()
+    parts = [
+        _log_integral(flat_a[i : i + _CHUNK], flat_b[i : i + _CHUNK], truncation)
+        for i in range(0, flat_a.size, _CHUNK)
+    ]
+    return np.concatenate(parts).reshape(a.shape)
+
+
+def _log_integral(a: Array, b: Array, truncation: float) -> Array:
+    edge = math.log1p(-truncation) - math.log(truncation)
+    top = np.clip(np.log(a) - np.log(b), -edge, edge)
+    share, other = 1 / (1 + np.exp(-top)), 1 / (1 + np.exp(top))
+
+    def log(d: Array) -> Array:  # relative to the top
+        moved = np.where(d < 0, np.log1p(share_ * np.expm1(np.minimum(d, 0))), 0.0)
+        back = np.where(d > 0, np.log1p(other_ * np.expm1(-np.maximum(d, 0))), 0.0)
+        # a d - (a + b) log(share e^d + other), on the side where nothing overflows
+        return np.where(d < 0, a_ * d - total_ * moved, -b_ * d - total_ * back)
+
+    a_, b_, total_, share_, other_ = a, b, a + b, share, other
+    ends = []
+    for limit in (-edge - top, edge - top):
+        near, far = np.zeros_like(top), limit
+        for _ in range(50):
+            middle = (near + far) / 2
+            deep = log(middle) < -_DEPTH
+            near, far = np.where(deep, near, middle), np.where(deep, middle, far)
+        ends.append(far)
+    half = (ends[1] - ends[0]) / 2
+    d = ((ends[1] + ends[0]) / 2)[:, None] + half[:, None] * _NODES
+    a_, b_, total_, share_, other_ = (v[:, None] for v in (a, b, a + b, share, other))
+    integral = np.log((_WEIGHTS * np.exp(log(d))).sum(axis=1)) + np.log(half)
+    return integral + a * np.log(share) + b * np.log(other)

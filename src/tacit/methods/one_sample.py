@@ -1,0 +1,91 @@
+"""One posterior sample: a draw from the tempered posterior, whose own randomness is the privacy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Unpack
+
+from tacit.spec.budget import Number
+from tacit.spec.draws import MOST_DRAWS, ConjugateDraw
+from tacit.spec.errors import ModelError
+from tacit.spec.mechanisms import Exponential
+from tacit.spec.protocols import DrawModel, Releaser
+from tacit.spec.sampling import SamplingOptions
+from tacit.spec.schema import Schema
+
+
+@dataclass(frozen=True)
+class OnePosteriorSample:
+    """Release a draw, or a few, of the model's posterior at the temperature that privacy needs.
+
+    Wang, Fienberg and Smola (2015) and Foulds et al. (2016), with the range of the likelihood in
+    place of its bound, and the prior kept as it is.
+
+    Parameters
+    ----------
+    epsilon, delta
+        What all draws cost together. A delta makes several draws cheaper.
+    draws
+        How many draws are released.
+    truncation
+        The smallest probability that a draw can have. Smaller is more faithful and hotter:
+        one row moves the log-likelihood by log(1 / truncation).
+    temper_prior
+        Flatten the prior too, as the papers do.
+    """
+
+    epsilon: Decimal
+    delta: Decimal
+    draws: int
+    truncation: float
+    temper_prior: bool
+
+    def __init__(
+        self,
+        epsilon: Number | None = None,
+        delta: Number = 0,
+        *,
+        draws: int = 1,
+        truncation: float | None = None,
+        temper_prior: bool = False,
+    ) -> None:
+        mechanism = Exponential(epsilon, delta)
+        if truncation is None:
+            raise ModelError(
+                "Expected truncation, the smallest probability of a draw: "
+                f"OnePosteriorSample({mechanism.epsilon}, truncation=0.05)."
+            )
+        number = isinstance(truncation, (int, float, Decimal)) and not isinstance(truncation, bool)
+        if not number or not 0 < truncation < 0.5:
+            raise ModelError(f"Expected 0 < truncation={truncation!r} < 0.5.")
+        whole = isinstance(draws, int) and not isinstance(draws, bool)
+        if not whole or not 1 <= draws <= MOST_DRAWS:
+            raise ModelError(f"Expected draws={draws!r} to be a whole number to {MOST_DRAWS}.")
+        object.__setattr__(self, "epsilon", mechanism.epsilon)
+        object.__setattr__(self, "delta", mechanism.delta)
+        object.__setattr__(self, "draws", draws)
+        object.__setattr__(self, "truncation", float(truncation))
+        object.__setattr__(self, "temper_prior", temper_prior)
+
+    def question(self, model: DrawModel, schema: Schema) -> tuple[ConjugateDraw, Exponential]:
+        """What is asked of the wall, and how it is paid for."""
+        query = model.draw_query(
+            schema,
+            truncation=self.truncation,
+            draws=self.draws,
+            temper_prior=self.temper_prior,
+        )
+        return query, Exponential(self.epsilon, self.delta)
+
+    def run(
+        self,
+        model: DrawModel,
+        releaser: Releaser,
+        *,
+        name: str | None,
+        **sampling: Unpack[SamplingOptions],
+    ) -> Any:
+        query, mechanism = self.question(model, releaser.schema)
+        release = releaser.release(query, mechanism, name=name)
+        return model.posterior(release, **sampling)

@@ -1,0 +1,44 @@
+"""Which releases a model of one column can use, and the draw it would ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tacit.infer.from_draw import check_usable
+from tacit.spec.draws import ConjugateDraw, TruncatedDirichlet
+from tacit.spec.errors import ModelError
+from tacit.spec.keys import Key
+from tacit.spec.moments import Moments
+from tacit.spec.queries import Counts
+from tacit.spec.release import Release
+from tacit.spec.schema import Schema
+
+
+def check_answers(release: Release, query: Counts | Moments) -> None:
+    """Refuse a release that cannot serve: other counts, or without the moments that are needed.
+
+    A draw from these counts, under any prior, serves too.
+    """
+    match query, release.query:
+        case Counts(columns=columns), ConjugateDraw(law=TruncatedDirichlet(key=key)):
+            serves = (key,) == columns
+        case Moments(), Moments() as asked:
+            serves = set(query.columns) <= set(asked.columns) and query.degree <= asked.degree
+        case _:
+            serves = query == release.query
+    if not serves:
+        raise ModelError(f"This release answers {release.query}, not {query}.")
+
+
+def conjugate_draw(
+    schema: Schema,
+    key: Key,
+    prior: Iterable[float],
+    truncation: float,
+    draws: int,
+    temper_prior: bool,
+) -> ConjugateDraw:
+    """Draws of the levels' probabilities."""
+    check_usable(schema)
+    law = TruncatedDirichlet(key, tuple(float(a) for a in prior), truncation)
+    return ConjugateDraw(law, draws, temper_prior)

@@ -1,0 +1,146 @@
+"""Draws whose own randomness is the privacy: one sample of a tempered posterior, or a few.
+
+The law is one of a closed set. Its parameters are public; what the data add to them is divided by
+a temperature, which the wall derives from the mechanism and from what it enforces.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from tacit.spec.errors import QueryError
+from tacit.spec.keys import Is, Key, key_from_plain, key_to_plain
+
+LEAST_TRUNCATION = 1e-4
+MOST_LEVELS = 1000
+MOST_DRAWS = 1000  # of the exact composition, whose cost is their square
+
+
+@dataclass(frozen=True)
+class TruncatedDirichlet:
+    """Probabilities of a key's levels, each at least `truncation`; a truncated Beta for two.
+
+    Parameters
+    ----------
+    key
+        A column, or `Is(column, levels)` for whether it is one of some levels.
+    prior
+        The Dirichlet prior's concentration, one number for each level in order.
+    truncation
+        The smallest probability the draw can have: 1e-4 <= truncation < 1 / levels. It bounds
+        what one row can do to the log-likelihood, so it is needed and has no default.
+    """
+
+    key: Key
+    prior: tuple[float, ...]
+    truncation: float
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.key, (str, Is)):
+            raise QueryError(f"Expected a column or tacit.Is(...) to draw, got {self.key!r}.")
+        prior = self.prior if isinstance(self.prior, (tuple, list)) else ()
+        if not 2 <= len(prior) <= MOST_LEVELS or not all(
+            _number(a) and 1e-6 <= a <= 1e12 for a in prior
+        ):
+            raise QueryError(
+                f"Expected prior={self.prior!r} to be 2 to {MOST_LEVELS} numbers from 1e-6 to 1e12."
+            )
+        object.__setattr__(self, "prior", tuple(map(float, prior)))
+        object.__setattr__(self, "truncation", checked_truncation(self.truncation, len(prior)))
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "type": "TruncatedDirichlet",
+            "key": key_to_plain(self.key),
+            "prior": list(self.prior),
+            "truncation": self.truncation,
+        }
+
+    @classmethod
+    def from_dict(cls, facts: Mapping[str, Any]) -> TruncatedDirichlet:
+        return cls(key_from_plain(facts["key"]), tuple(facts["prior"]), facts["truncation"])
+
+
+DrawLaw = TruncatedDirichlet
+_LAWS: Mapping[str, type[DrawLaw]] = {law.__name__: law for law in (TruncatedDirichlet,)}
+
+
+@dataclass(frozen=True)
+class ConjugateDraw:
+    """Independent draws of one tempered posterior.
+
+    Parameters
+    ----------
+    law
+        What is drawn.
+    draws
+        How many, all from the same law. They cost together what the mechanism says.
+    temper_prior
+        Whether the prior is flattened along with the likelihood, as in the papers. Privacy does
+        not need it.
+
+    Examples
+    --------
+    >>> ConjugateDraw(TruncatedDirichlet("ward", (1, 1, 1), truncation=0.05)).draws
+    1
+    """
+
+    law: DrawLaw
+    draws: int = 1
+    temper_prior: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.law, DrawLaw):
+            raise QueryError(
+                f"Expected a law such as TruncatedDirichlet(...) to draw, got {self.law!r}."
+            )
+        whole = isinstance(self.draws, int) and not isinstance(self.draws, bool)
+        if not whole or not 1 <= self.draws <= MOST_DRAWS:
+            raise QueryError(
+                f"Expected draws={self.draws!r} to be a whole number from 1 to {MOST_DRAWS}."
+            )
+        if not isinstance(self.temper_prior, bool):
+            raise QueryError(f"Expected temper_prior={self.temper_prior!r} to be True or False.")
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "type": "ConjugateDraw",
+            "law": self.law.to_dict(),
+            "draws": self.draws,
+            "temper_prior": self.temper_prior,
+        }
+
+    @classmethod
+    def from_dict(cls, facts: Mapping[str, Any]) -> ConjugateDraw:
+        law = facts["law"]
+        if law.get("type") not in _LAWS:
+            raise QueryError(f"Unknown law {law.get('type')!r}.")
+        return cls(_LAWS[law["type"]].from_dict(law), facts["draws"], facts["temper_prior"])
+
+
+def checked_truncation(truncation: Any, levels: int) -> float:
+    """The smallest probability of a draw, as a float; there is no default."""
+    if not _number(truncation):
+        raise QueryError(
+            f"Expected truncation, the smallest probability of a draw, for example "
+            f"truncation=0.05; got {truncation!r}."
+        )
+    # A millionth of room, so that points of the grid lie inside.
+    if not LEAST_TRUNCATION <= truncation <= (1 - 1e-6) / levels:
+        raise QueryError(
+            f"Expected {LEAST_TRUNCATION:g} <= truncation={truncation} < 1/{levels}, "
+            f"since {levels} probabilities sum to one."
+        )
+    return float(truncation)
+
+
+def _number(value: Any) -> bool:
+    return (
+        isinstance(value, (int, float, Decimal))
+        and not isinstance(value, bool)
+        and math.isfinite(value)
+    )

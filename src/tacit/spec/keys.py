@@ -1,0 +1,62 @@
+"""What a question counts: a column, or whether a column is one of some levels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tacit.spec.columns import Label
+from tacit.spec.errors import QueryError
+from tacit.spec.schema import Schema
+
+
+@dataclass(frozen=True)
+class Is:
+    """Whether a column's value is one of `levels`: a column with the labels False and True."""
+
+    column: str
+    levels: tuple[Label, ...]
+
+    def __post_init__(self) -> None:
+        levels = self.levels
+        given = levels if isinstance(levels, (tuple, list)) else (levels,)
+        object.__setattr__(self, "levels", tuple(given))
+        if not self.levels:
+            raise QueryError(f"Expected at least one level of {self.column!r} to ask for.")
+
+    @property
+    def name(self) -> str:
+        return self.column
+
+
+Key = str | Is
+
+
+def key_to_plain(key: Key) -> str | dict[str, Any]:
+    return key if isinstance(key, str) else {"is": key.column, "levels": list(key.levels)}
+
+
+def key_from_plain(plain: str | Mapping[str, Any]) -> Key:
+    return plain if isinstance(plain, str) else Is(plain["is"], tuple(plain["levels"]))
+
+
+def name_of(key: Key) -> str:
+    return key if isinstance(key, str) else key.column
+
+
+def labels_of(key: Key, schema: Schema) -> tuple[Label, ...]:
+    """The public labels of a key, in order; the implicit missing cell is not among them."""
+    if isinstance(key, str):
+        return schema[key].labels
+    known = schema[key.column].labels
+    for level in key.levels:
+        if not any(type(level) is type(k) and level == k for k in known):
+            shown = ", ".join(map(repr, known[:8])) + (", ..." if len(known) > 8 else "")
+            raise QueryError(f"No level {level!r} in column {key.column!r}; it has {shown}.")
+    return (False, True)
+
+
+def key_level(key: Key, level: Label) -> Label:
+    """The label of a key at a level of its column; None stays missing."""
+    return level if isinstance(key, str) or level is None else level in key.levels
