@@ -1,5 +1,6 @@
 from decimal import Decimal
 
+import pandas as pd
 import pytest
 
 import tacit
@@ -86,7 +87,8 @@ def test_a_study_can_ask_for_one_posterior_sample(tmp_path):
     assert study.analyses[0].how == tacit.OnePosteriorSample(Decimal("0.4"), truncation=0.05)
     with pytest.raises(tacit.StudyError, match="Unknown method 'Oracle'"):
         load(tmp_path, text.replace("OnePosteriorSample", "Oracle"))
-    hospital_incidents(patients=200, seed=1).table.to_csv(study.source, index=False)
+    table = pd.DataFrame(hospital_incidents(patients=200, seed=1).table)
+    table.to_csv(study.source, index=False)
     public = tacit.Public(study.source, study.schema, seed=1)
     release = release_analysis(study.analyses[0], public)
     assert release.query.law.truncation == 0.05

@@ -25,6 +25,10 @@ def dirichlet_multinomial(counts, prior):
     return log + (gammaln(counts + prior) - gammaln(prior) - gammaln(counts + 1)).sum()
 
 
+def beta_kernel(at):
+    return lambda x: (1 - x) ** (at[0] - 1) * x ** (at[1] - 1)
+
+
 @pytest.mark.parametrize("temperature", [1.0, 6.0])
 def test_two_levels_are_enumerated_exactly(temperature):
     """Against quadrature of the density for each count, one by one."""
@@ -33,7 +37,7 @@ def test_two_levels_are_enumerated_exactly(temperature):
     log = []
     for s in range(21):
         at = law.base + np.array([20 - s, s]) / temperature
-        kernel = lambda x, at=at: (1 - x) ** (at[0] - 1) * x ** (at[1] - 1)
+        kernel = beta_kernel(at)
         mass = quad(kernel, 0.05, 0.95, epsabs=0)[0]
         log.append(dirichlet_multinomial((20 - s, s), prior))
         log[-1] += sum(np.log(kernel(draw[1]) / mass) for draw in draws)
@@ -96,7 +100,7 @@ def test_exchange_chains_move_between_numbers_of_rows():
     log = np.empty(len(cells))
     for i, cell in enumerate(cells):
         at = law.base + np.array(cell) / law.temperature
-        kernel = lambda x, at=at: (1 - x) ** (at[1] - 1) * x ** (at[0] - 1)
+        kernel = beta_kernel(at[::-1])
         log[i] = dirichlet_multinomial(cell, prior) + np.log(totals.chance[sum(cell)])
         log[i] += np.log(kernel(0.8) / quad(kernel, 0.05, 0.95, epsabs=0)[0])
     chance = np.exp(log - log.max())

@@ -19,7 +19,8 @@ from scipy.special import gammaln
 from tacit.laws import truncated_dirichlet
 
 _KEPT = np.array([0.0, 0.5, 0.8, 0.95, 0.99])  # shares of the rows that a move leaves alone
-_BURN, _THIN, _MOST_CHAINS = 50, 5, 400
+_BURN, _THIN = 50, 5
+_MOST_CHAINS, _MOST_AUXILIARY = 400, 20_000
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ def sample_counts_by_exchange(
     law: Tempered, prior: np.ndarray, totals: RowNumbers, size: int, rng: np.random.Generator
 ) -> np.ndarray:
     """`size` draws of the counts, shape (size, levels), from many short chains."""
-    chains = min(_MOST_CHAINS, -(-size // 4))
+    chains = min(_MOST_CHAINS, -(-size // 4), max(10, _MOST_AUXILIARY // len(law.draws)))
     guide = _guide(law, prior, totals.typical)
     counts = _urn(np.tile(guide, (chains, 1)), totals.drawn(chains, rng), rng)
     kept = []
