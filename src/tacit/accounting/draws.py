@@ -1,4 +1,9 @@
-"""From a draw's law to the temperature it needs: bounded range, and what several draws cost."""
+"""From a draw's law to the temperature it needs, and what several draws cost together.
+
+Two theorems serve. Bounded range: the exponential mechanism, for likelihoods that one unit can
+change by a bounded amount. And a draw from a strongly log-concave law is as private as Gaussian
+noise (Gopi, Lee and Liu 2022), if one unit changes the slope of its logarithm by a bounded amount.
+"""
 
 from __future__ import annotations
 
@@ -7,49 +12,103 @@ from decimal import Decimal
 
 from tacit.accounting.bounded_range import exponential_epsilon, optimal_delta
 from tacit.accounting.calibrate import Calibration
+from tacit.accounting.gaussian import gaussian_epsilon, gaussian_mu
 from tacit.spec.budget import Budget, round_up
-from tacit.spec.draws import DrawLaw, TruncatedDirichlet
+from tacit.spec.draws import (
+    BallRegression,
+    BoundedNormal,
+    ConjugateDraw,
+    DrawLaw,
+    TruncatedDirichlet,
+)
 from tacit.spec.errors import BudgetError
 from tacit.spec.mechanisms import Exponential
+from tacit.spec.moments import bounds_of
 from tacit.spec.release import Noise
-from tacit.spec.schema import Neighbours
+from tacit.spec.schema import Schema
 
 GRID = 2.0**-40
 _ROUNDING = 1 + 1e-12  # far more than the arithmetic here can lose
 
 
-def draw_range(law: DrawLaw, neighbours: Neighbours, rows: int = 1) -> float:
+def draw_range(law: DrawLaw, schema: Schema) -> float:
     """The range over the parameter of the log-likelihood's change when one unit changes.
 
-    Parameters
-    ----------
-    law
-        What is drawn.
-    neighbours
-        `"replace_one"` or `"add_remove"`.
-    rows
-        The most that a unit has.
+    Infinite where it is not bounded, as for regressions.
 
     Examples
     --------
+    >>> from tacit.spec.columns import Categorical
     >>> law = TruncatedDirichlet("smoker", (1, 1), truncation=0.1)
-    >>> round(draw_range(law, "replace_one"), 3), round(draw_range(law, "add_remove"), 3)
-    (4.394, 2.197)
+    >>> columns = Categorical("smoker", ["no", "yes"])
+    >>> round(draw_range(law, Schema(columns, neighbours="replace_one")), 3)
+    4.394
+    >>> round(draw_range(law, Schema(columns, neighbours="add_remove")), 3)
+    2.197
     """
     match law:
         case TruncatedDirichlet(prior=prior, truncation=least):
             # proof: draw-range. One row's log-probability lies between log a0 and the log of
             # what the other levels leave; a replaced row moves two of them, against each other.
-            most = 1 - (len(prior) - 1) * least
-            one = math.log(most / least)
-    return (2 if neighbours == "replace_one" else 1) * rows * one * _ROUNDING
+            one = math.log((1 - (len(prior) - 1) * least) / least)
+            pair = 2 * one
+        case BoundedNormal(sd=sd, low=low, high=high):
+            # proof: draw-normal-range
+            least, most = bounds_of(schema[law.column])
+            one = max(_spread(x, low, high) for x in (least, most)) / (2 * sd**2)
+            pair = max((high - low) * (most - least) / sd**2, one)
+        case BallRegression():
+            return math.inf
+    by_unit = pair if schema.neighbours == "replace_one" else one
+    return schema.max_rows_per_unit * by_unit * _ROUNDING
 
 
-def calibrate_draw(mechanism: Exponential, span: float, draws: int) -> Calibration:
-    """The lowest temperature, at least 1, at which so many draws keep what is promised.
+def _spread(x: float, low: float, high: float) -> float:
+    """The largest minus the smallest (x - theta)^2 for theta between low and high."""
+    return max((x - low) ** 2, (x - high) ** 2) - (x - min(max(x, low), high)) ** 2
 
+
+def draw_slope(law: DrawLaw, schema: Schema) -> tuple[float, float]:
+    """How steeply one unit can tilt the log-likelihood, and how sharply the prior curves it.
+
+    Infinite where the posterior is not strongly log-concave whatever the data.
+    """
+    match law:
+        case TruncatedDirichlet():
+            return math.inf, 1.0
+        case BoundedNormal(sd=sd, prior=(_, prior_sd), low=low, high=high):
+            # proof: draw-normal-slope
+            least, most = bounds_of(schema[law.column])
+            one = max(most - low, high - least) / sd**2
+            pair, curve = max((most - least) / sd**2, one), 1 / prior_sd**2
+        case BallRegression(features=features, sd=sd, scale=scale, radius=radius):
+            # proof: draw-regression-slope
+            longest = math.sqrt(1 + len(features))
+            one = longest * (longest * radius + 1) / sd**2
+            pair, curve = 2 * one, 1 / scale**2
+    by_unit = pair if schema.neighbours == "replace_one" else one
+    return schema.max_rows_per_unit * by_unit * _ROUNDING, curve
+
+
+def calibrate_draw(mechanism: Exponential, query: ConjugateDraw, schema: Schema) -> Calibration:
+    """The lowest temperature, at least 1, at which the draws keep what is promised.
+
+    By the range of the log-likelihood, or, given a delta, by its slope where that allows less.
     Where temperature 1 is enough, the draws cost what they cost and not what was offered.
     """
+    ways = [_by_range(mechanism, draw_range(query.law, schema), query.draws)]
+    if mechanism.delta > 0:
+        ways.append(_by_slope(mechanism, *draw_slope(query.law, schema), query))
+    best = min(ways, key=lambda way: (way.noise[0].scale, way.cost.epsilon))
+    if not math.isfinite(best.noise[0].scale):
+        raise BudgetError(
+            "Expected a delta, for example delta=1e-6: the likelihood of this draw is not bounded, "
+            "and its guarantee is that of Gaussian noise."
+        )
+    return best
+
+
+def _by_range(mechanism: Exponential, span: float, draws: int) -> Calibration:
     each = range_of_each(mechanism, draws)
     by = "bounded range, pure epsilon" if mechanism.delta == 0 else "bounded range, exact optimum"
     if span > each:
@@ -58,6 +117,24 @@ def calibrate_draw(mechanism: Exponential, span: float, draws: int) -> Calibrati
     spent = together(span, draws, mechanism.delta)
     cost = min(round_up(max(spent, 1e-9)), mechanism.epsilon)
     return Calibration((Noise("draw", 1.0, GRID),), Budget(cost, mechanism.delta), by)
+
+
+def _by_slope(
+    mechanism: Exponential, slope: float, curve: float, query: ConjugateDraw
+) -> Calibration:
+    """A draw is mu-GDP with mu = slope / sqrt(curve), several with sqrt(draws) as much."""
+    # proof: draw-slope
+    by = "strongly log-concave posterior: Gaussian profile"
+    afforded = gaussian_mu(float(mechanism.epsilon), float(mechanism.delta) * (1 - 1e-9))
+    mu = slope / math.sqrt(curve) * math.sqrt(query.draws)
+    # A tempered prior curves less, too: mu falls with the root of the temperature only.
+    temperature = (mu / afforded) ** (2 if query.temper_prior else 1) * _ROUNDING
+    if temperature > 1:
+        cost = Budget(mechanism.epsilon, mechanism.delta)
+        return Calibration((Noise("draw", temperature, GRID),), cost, by)
+    spent = gaussian_epsilon(mu, float(mechanism.delta) * (1 - 1e-9))
+    cost = Budget(min(round_up(max(spent, 1e-9)), mechanism.epsilon), mechanism.delta)
+    return Calibration((Noise("draw", 1.0, GRID),), cost, by)
 
 
 def together(each: float, draws: int, delta: Decimal) -> float:

@@ -31,7 +31,7 @@ _FLOOR = 1e-14  # what a Fourier convolution cannot tell from nothing
 # Weak priors on what no one asked about (docs/adr/0002, docs/calibration.md): an unknown number of
 # rows is Poisson with Jeffreys' prior on its rate; a value is missing with a probability that is
 # Beta(1/4, 1/2).
-_ROWS = 0.5
+ROWS = 0.5
 MISSING, _PRESENT = 0.25, 0.5
 
 
@@ -71,7 +71,7 @@ class Rows:
         """log W: weight of a number of rows in all."""
         inside = (rows >= self.least) & (rows <= (np.inf if self.most is None else self.most))
         n = self.block * rows
-        log = gammaln(n + _ROWS) - gammaln(n + 1.0)
+        log = gammaln(n + ROWS) - gammaln(n + 1.0)
         if self.missing is not None:
             log += gammaln(n + 1.0) - gammaln(n + MISSING + _PRESENT)
         return np.where(inside, log, -np.inf)

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
+from tacit.infer.latent_counts import MISSING, ROWS
 from tacit.infer.noise import DEPTH, Law
 from tacit.infer.one_parameter import OneParameter
 
@@ -22,20 +24,45 @@ _SMALL = 30
 _ROWS = 48  # numbers of rows looked at where it is not known
 
 
+class Seen(Protocol):
+    """What was released about a sum s of n values."""
+
+    def exact(self, n: float) -> float | None:
+        """The sum, where it is known."""
+        ...
+
+    def guess(self, n: float) -> float: ...
+
+    def window(self, n: float) -> tuple[float, float]:
+        """Where the sum can be, as far as the release goes."""
+        ...
+
+    def log(self, s: np.ndarray, n: float) -> np.ndarray:
+        """The log-likelihood of sums, up to a constant that does not depend on n either."""
+        ...
+
+
 @dataclass(frozen=True)
-class SumSeen:
-    """A noisy sum of `middle + half * u` over the rows: y is the sum of u."""
+class NoisySum:
+    """A noisy sum of u over the rows, the values being `middle + half * u`."""
 
     y: float
     law: Law
     middle: float
     half: float
 
-    def over(self, n: float) -> tuple[float, Law]:
-        """The sum in the units of the value if there are n rows, and its noise."""
-        return n * self.middle + self.half * self.y, Law(
-            self.law.family, self.law.scale * self.half
-        )
+    def exact(self, n: float) -> float | None:
+        return self.guess(n) if self.law.none else None
+
+    def guess(self, n: float) -> float:
+        return n * self.middle + self.half * self.y
+
+    def window(self, n: float) -> tuple[float, float]:
+        reach = self.half * self.law.reach
+        return self.guess(n) - reach, self.guess(n) + reach
+
+    def log(self, s: np.ndarray, n: float) -> np.ndarray:
+        return self.law.log((self.guess(n) - s) / self.half)
 
 
 @dataclass(frozen=True)
@@ -66,6 +93,17 @@ class RowsSeen:
         ends = np.concatenate([[near[0] - 0.5], (n[1:] + n[:-1]) / 2, [near[-1] + 0.5]])
         return cls(n, log_prior(n) + law.log(y - n) + np.log(np.diff(ends)))
 
+    @classmethod
+    def unseen(
+        cls, least: float, most: float, log_prior: Callable[[np.ndarray], np.ndarray]
+    ) -> RowsSeen:
+        """Candidates where nothing was measured: each stands for those up to its neighbours."""
+        n = np.unique(np.rint(np.linspace(least, most, _ROWS)))
+        near = np.unique(np.rint(most - np.geomspace(1, most - least + 1, _ROWS) + 1))
+        n = np.unique(np.concatenate([n, near[near >= least]]))
+        ends = np.concatenate([[least - 0.5], (n[1:] + n[:-1]) / 2, [most + 0.5]])
+        return cls(n, log_prior(n) + np.log(np.diff(ends)))
+
     def thinned(self, to: int) -> RowsSeen:
         if len(self.n) <= to:
             return self
@@ -83,7 +121,7 @@ def draw_parameter(
     family: OneParameter,
     log_prior: Callable[[np.ndarray], np.ndarray],
     support: tuple[float, float],
-    seen: SumSeen,
+    seen: Seen,
     rows: RowsSeen,
     size: int,
     rng: np.random.Generator,
@@ -110,16 +148,14 @@ def draw_parameter(
 
 
 def _first_guess(
-    family: OneParameter, support: tuple[float, float], seen: SumSeen, rows: RowsSeen
+    family: OneParameter, support: tuple[float, float], seen: Seen, rows: RowsSeen
 ) -> np.ndarray:
     """A grid over the prior, dense around what the noisy sum suggests."""
     low, high = support
     points = [np.linspace(low, high, _COARSE)]
     for n in rows.n[rows.n > 0]:
         width = family.high - family.low
-        average = np.clip(
-            seen.over(n)[0] / n, family.low + 1e-9 * width, family.high - 1e-9 * width
-        )
+        average = np.clip(seen.guess(n) / n, family.low + 1e-9 * width, family.high - 1e-9 * width)
         centre = float(np.clip(family.at_mean(average), low, high))
         spread = (high - low) * 2.0 ** -np.arange(0, 40)
         points += [centre - spread, np.array([centre]), centre + spread]
@@ -131,7 +167,7 @@ def _table(
     family: OneParameter,
     log_prior: Callable[[np.ndarray], np.ndarray],
     at: np.ndarray,
-    seen: SumSeen,
+    seen: Seen,
     rows: RowsSeen,
     nodes: int,
 ) -> np.ndarray:
@@ -148,20 +184,23 @@ def _log_seen(
     at: np.ndarray,
     mean: np.ndarray,
     variance: np.ndarray,
-    seen: SumSeen,
+    seen: Seen,
     n: float,
     nodes: int,
 ) -> np.ndarray:
     """log p(y | parameter, n): an integral over the sums that both laws allow."""
-    y, law = seen.over(n)
     if n == 0:
-        return np.full(len(at), 0.0 if law.none else float(law.log(np.array(y))))
-    if law.none:
-        return family.log_density(np.full((len(at), 1), y), at, n)[:, 0]
+        return np.full(
+            len(at), 0.0 if seen.exact(n) is not None else float(seen.log(np.zeros(1), n)[0])
+        )
+    known = seen.exact(n)
+    if known is not None:
+        return family.log_density(np.full((len(at), 1), known), at, n)[:, 0]
     spread = np.sqrt(n * variance)
     least, most = n * family.low, n * family.high
-    low = np.maximum(np.maximum(n * mean - 10 * spread, y - law.reach), least)
-    high = np.minimum(np.minimum(n * mean + 15 * spread + 10 * family.whole, y + law.reach), most)
+    first, last = seen.window(n)
+    low = np.maximum(np.maximum(n * mean - 10 * spread, first), least)
+    high = np.minimum(np.minimum(n * mean + 15 * spread + 10 * family.whole, last), most)
     possible = high >= low
     low, high = np.where(possible, low, least), np.where(possible, high, most)
     if family.whole and np.max(high - low) < nodes - 2:
@@ -172,7 +211,7 @@ def _log_seen(
         step = (high - low) / nodes
         s = low[:, None] + (np.arange(nodes) + 0.5) * step[:, None]
         allowed = np.ones_like(s, dtype=bool)
-    log = family.log_density(np.maximum(s, least), at, n) + law.log(y - s)
+    log = family.log_density(np.maximum(s, least), at, n) + seen.log(s, n)
     if n <= _SMALL:  # where the correction for the bounds is least exact, it need not be
         log -= _log_mass(family, at, n, nodes)[:, None]
     total = logsumexp(np.where(allowed, log, -np.inf), axis=1)
@@ -221,10 +260,10 @@ def log_rows_prior(units: int | None, rows_per_unit: int) -> Callable[[np.ndarra
     """Weak beliefs about the number of complete rows (docs/adr/0002)."""
 
     def log(n: np.ndarray) -> np.ndarray:
-        weight = gammaln(n + 0.5) - gammaln(n + 1.0)
+        weight = gammaln(n + ROWS) - gammaln(n + 1.0)
         if units is not None and rows_per_unit == 1:  # the others have a missing value
             lost = np.maximum(units - n, 0)
-            weight = weight + gammaln(lost + 0.25) - gammaln(lost + 1.0)
+            weight = weight + gammaln(lost + MISSING) - gammaln(lost + 1.0)
         return weight
 
     return log

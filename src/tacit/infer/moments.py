@@ -7,11 +7,20 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tacit.infer.conjugate import NormalPrior
+from tacit.infer.from_normal_draw import mean_drawn
 from tacit.infer.latent_moments import Believed, MomentsSeen, draw_moments
-from tacit.infer.latent_sum import RowsSeen, SumDraws, SumSeen, draw_parameter, log_rows_prior
+from tacit.infer.latent_sum import (
+    NoisySum,
+    RowsSeen,
+    Seen,
+    SumDraws,
+    draw_parameter,
+    log_rows_prior,
+)
 from tacit.infer.noise import Law
 from tacit.infer.normal_rows import draw_rows
 from tacit.infer.one_parameter import OneParameter
+from tacit.spec.draws import ConjugateDraw
 from tacit.spec.moments import ROWS, Moments, bounds_of, scale_of
 from tacit.spec.release import Release
 from tacit.spec.sampling import Sampling
@@ -19,8 +28,7 @@ from tacit.spec.sampling import Sampling
 
 def scales(release: Release, query: Moments) -> tuple[np.ndarray, np.ndarray]:
     """Middle and half width of each column's bounds, as the release has scaled it."""
-    assert isinstance(release.query, Moments)
-    centred = release.query.centred
+    centred = release.query.centred if isinstance(release.query, Moments) else True
     found = np.array([scale_of(release.schema[name], centred) for name in query.columns])
     return found[:, 0], found[:, 1]
 
@@ -122,12 +130,15 @@ def draw_one_parameter(
     rng: np.random.Generator,
 ) -> SumDraws:
     """Draws of the parameter of a family with one, from the sum of one column."""
-    seen, rows = sum_seen(release, query, sampling.noise == "plugin")
+    if isinstance(release.query, ConjugateDraw):
+        seen, rows = mean_drawn(release)
+    else:
+        seen, rows = sum_seen(release, query, sampling.noise == "plugin")
     size = sampling.chains * sampling.draws
     return draw_parameter(family, log_prior, support, seen, rows, size, rng)
 
 
-def sum_seen(release: Release, query: Moments, plugin: bool) -> tuple[SumSeen, RowsSeen]:
+def sum_seen(release: Release, query: Moments, plugin: bool) -> tuple[Seen, RowsSeen]:
     """The one sum of a query with one column, and what is known of the number of rows."""
     (column,) = query.columns
     (middle,), (half,) = scales(release, query)
@@ -148,4 +159,4 @@ def sum_seen(release: Release, query: Moments, plugin: bool) -> tuple[SumSeen, R
     if plugin and not law.none:
         n = rows.n[0]
         y, law = float(np.clip(y, -n, n)), Law("none", 0.0)
-    return SumSeen(y, law, float(middle), float(half)), rows
+    return NoisySum(y, law, float(middle), float(half)), rows

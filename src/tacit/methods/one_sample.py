@@ -29,8 +29,10 @@ class OnePosteriorSample:
     draws
         How many draws are released.
     truncation
-        The smallest probability that a draw can have. Smaller is more faithful and hotter:
-        one row moves the log-likelihood by log(1 / truncation).
+        Where draws may lie. For levels, the smallest probability a draw can have: smaller is more
+        faithful and hotter, since one row moves the log-likelihood by log(1 / truncation). For a
+        mean, the two ends of an interval (default: the column's bounds). For a regression, the
+        radius of its scaled coefficients.
     temper_prior
         Flatten the prior too, as the papers do.
     """
@@ -38,7 +40,7 @@ class OnePosteriorSample:
     epsilon: Decimal
     delta: Decimal
     draws: int
-    truncation: float
+    truncation: Any
     temper_prior: bool
 
     def __init__(
@@ -47,25 +49,17 @@ class OnePosteriorSample:
         delta: Number = 0,
         *,
         draws: int = 1,
-        truncation: float | None = None,
+        truncation: Any = None,
         temper_prior: bool = False,
     ) -> None:
         mechanism = Exponential(epsilon, delta)
-        if truncation is None:
-            raise ModelError(
-                "Expected truncation, the smallest probability of a draw: "
-                f"OnePosteriorSample({mechanism.epsilon}, truncation=0.05)."
-            )
-        number = isinstance(truncation, (int, float, Decimal)) and not isinstance(truncation, bool)
-        if not number or not 0 < truncation < 0.5:
-            raise ModelError(f"Expected 0 < truncation={truncation!r} < 0.5.")
         whole = isinstance(draws, int) and not isinstance(draws, bool)
         if not whole or not 1 <= draws <= MOST_DRAWS:
             raise ModelError(f"Expected draws={draws!r} to be a whole number to {MOST_DRAWS}.")
         object.__setattr__(self, "epsilon", mechanism.epsilon)
         object.__setattr__(self, "delta", mechanism.delta)
         object.__setattr__(self, "draws", draws)
-        object.__setattr__(self, "truncation", float(truncation))
+        object.__setattr__(self, "truncation", truncation)
         object.__setattr__(self, "temper_prior", temper_prior)
 
     def question(self, model: DrawModel, schema: Schema) -> tuple[ConjugateDraw, Exponential]:

@@ -1,11 +1,12 @@
-"""Which releases a model of one column can use, and the draw it would ask for."""
+"""Which releases a model can use, and the draw that a model of levels would ask for."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from tacit.infer.from_draw import check_usable
-from tacit.spec.draws import ConjugateDraw, TruncatedDirichlet
+from tacit.spec.draws import BallRegression, BoundedNormal, ConjugateDraw, TruncatedDirichlet
 from tacit.spec.errors import ModelError
 from tacit.spec.keys import Key
 from tacit.spec.moments import Moments
@@ -22,6 +23,10 @@ def check_answers(release: Release, query: Counts | Moments) -> None:
     match query, release.query:
         case Counts(columns=columns), ConjugateDraw(law=TruncatedDirichlet(key=key)):
             serves = (key,) == columns
+        case Moments(columns=(column,)), ConjugateDraw(law=BoundedNormal(column=drawn)):
+            serves = column == drawn
+        case Moments(columns=columns), ConjugateDraw(law=BallRegression() as law):
+            serves = columns == (*law.features, law.target)
         case Moments(), Moments() as asked:
             serves = set(query.columns) <= set(asked.columns) and query.degree <= asked.degree
         case _:
@@ -34,7 +39,7 @@ def conjugate_draw(
     schema: Schema,
     key: Key,
     prior: Iterable[float],
-    truncation: float,
+    truncation: Any,
     draws: int,
     temper_prior: bool,
 ) -> ConjugateDraw:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Unpack
+from typing import Any, Unpack
 
 import numpy as np
 from scipy.stats import beta
@@ -59,7 +59,7 @@ class BetaBernoulli:
         return Counts((Is(self.column, tuple(levels)),))
 
     def draw_query(
-        self, schema: Schema, *, truncation: float, draws: int, temper_prior: bool
+        self, schema: Schema, *, truncation: Any, draws: int, temper_prior: bool
     ) -> ConjugateDraw:
         (key,) = self.query().columns
         return conjugate_draw(schema, key, self.prior[::-1], truncation, draws, temper_prior)

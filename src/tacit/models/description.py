@@ -39,6 +39,18 @@ def number(value: Any, what: str, *, above: float | None = None) -> float:
     return float(value)
 
 
+def pair(value: Any) -> tuple[float, float]:
+    """The ends of an interval."""
+    if not isinstance(value, (tuple, list)) or len(value) != 2:
+        raise ModelError(
+            f"Expected truncation=(low, high), the ends of an interval, got {value!r}."
+        )
+    low, high = (number(end, "each end of truncation") for end in value)
+    if not low < high:
+        raise ModelError(f"Expected low={low} < high={high} in truncation.")
+    return low, high
+
+
 def cap_of(column: Column, *, whole: bool = False) -> float:
     """The public cap of a column that starts at 0."""
     wanted = f"Integer({column.name!r}, 0, cap)" if whole else f"Real({column.name!r}, 0, cap)"

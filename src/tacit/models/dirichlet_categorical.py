@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Unpack
+from typing import Any, Unpack
 
 import numpy as np
 from scipy.special import gammaln
@@ -51,7 +51,7 @@ class DirichletCategorical:
         return Counts((self.column,))
 
     def draw_query(
-        self, schema: Schema, *, truncation: float, draws: int, temper_prior: bool
+        self, schema: Schema, *, truncation: Any, draws: int, temper_prior: bool
     ) -> ConjugateDraw:
         prior = self._concentration(labels_of(self.column, schema))
         return conjugate_draw(schema, self.column, prior, truncation, draws, temper_prior)

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Unpack
+from typing import Any, Unpack
 
 import numpy as np
 
 from tacit.infer.conjugate import RegressionPrior, draw_regression, log_regression_prior
+from tacit.infer.from_regression_draw import matrices_from_draw, released_coefficients
 from tacit.infer.moments import draw_matrices, scales, weak_prior
 from tacit.models.answers import check_answers
 from tacit.models.description import describe, number
 from tacit.posterior import Posterior
+from tacit.spec.draws import BallRegression, ConjugateDraw
 from tacit.spec.errors import ModelError
-from tacit.spec.moments import Moments, bounds_of
+from tacit.spec.moments import Moments, bounds_of, scale_of
 from tacit.spec.release import Release
 from tacit.spec.sampling import Sampling, SamplingOptions
+from tacit.spec.schema import Schema
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,22 @@ class LinearRegression:
     def query(self) -> Moments:
         return Moments((*self.features, self.target))
 
+    def draw_query(
+        self, schema: Schema, *, truncation: Any, draws: int, temper_prior: bool
+    ) -> ConjugateDraw:
+        """Draws of the scaled coefficients within a ball of radius `truncation`."""
+        if self.sd is None:
+            raise ModelError("Expected LinearRegression(..., sd=...): a draw takes it as known.")
+        if truncation is None:
+            raise ModelError(
+                "Expected truncation, the radius of the coefficients of features and target scaled "
+                "to [-1, 1], for example truncation=2."
+            )
+        sd = self.sd / scale_of(schema[self.target])[1]
+        radius = number(truncation, "truncation", above=0)
+        law = BallRegression(self.target, self.features, sd, self.prior_scale * sd, radius)
+        return ConjugateDraw(law, draws, temper_prior)
+
     def posterior(self, release: Release, **sampling: Unpack[SamplingOptions]) -> Posterior:
         """The posterior of `coef`, `intercept` and `sigma` given a release of this query."""
         how = Sampling.of(sampling)
@@ -72,8 +91,16 @@ class LinearRegression:
         rng = np.random.default_rng(how.seed)
         middle, half = scales(release, self.query())
         prior = self._prior(release)
-        moments = draw_matrices(release, self.query(), prior.believed(), how)
-        scaled, sigma = draw_regression(moments, prior, rng)
+        if not isinstance(release.query, ConjugateDraw):
+            moments = draw_matrices(release, self.query(), prior.believed(), how)
+            scaled, sigma = draw_regression(moments, prior, rng)
+        elif how.noise == "aware":
+            moments = matrices_from_draw(release, prior, how, rng)
+            scaled, sigma = draw_regression(moments, prior, rng)
+        else:  # the released draws at face value
+            seen = released_coefficients(release)
+            scaled = np.resize(seen.draws, (how.chains * how.draws, seen.draws.shape[1]))
+            sigma, moments = np.full(len(scaled), seen.law.sd), np.zeros((len(scaled), 1, 1))
         coef = half[-1] * scaled[:, 1:] / half[:-1]
         draws = {
             "coef": coef,

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Unpack
+from typing import Any, Unpack
 
 import numpy as np
 from scipy.stats import norm
 
+from tacit.infer.from_draw import check_usable
+from tacit.infer.from_normal_draw import released_means
 from tacit.infer.moments import draw_one_parameter
 from tacit.infer.one_parameter import normal
 from tacit.models.answers import check_answers
-from tacit.models.description import describe, number
+from tacit.models.description import describe, number, pair
 from tacit.posterior import Posterior
+from tacit.spec.draws import BoundedNormal, ConjugateDraw
 from tacit.spec.errors import ModelError
 from tacit.spec.moments import Moments, bounds_of
 from tacit.spec.release import Release
 from tacit.spec.sampling import Sampling, SamplingOptions
+from tacit.spec.schema import Schema
 
 
 @dataclass(frozen=True)
@@ -63,12 +67,24 @@ class NormalMean:
     def query(self) -> Moments:
         return Moments((self.column,), degree=1)
 
+    def draw_query(
+        self, schema: Schema, *, truncation: Any, draws: int, temper_prior: bool
+    ) -> ConjugateDraw:
+        """Draws of the mean between the ends of `truncation`: by default the column's bounds."""
+        check_usable(schema)
+        low, high = bounds_of(schema[self.column]) if truncation is None else pair(truncation)
+        law = BoundedNormal(self.column, self.sd, self._prior(schema), low, high)
+        return ConjugateDraw(law, draws, temper_prior)
+
     def posterior(self, release: Release, **sampling: Unpack[SamplingOptions]) -> Posterior:
-        """The posterior of `mean` given a release of this model's query, or of more columns."""
+        """The posterior of `mean` given its moments with noise, or draws of it."""
         how = Sampling.of(sampling)
         check_answers(release, self.query())
         rng = np.random.default_rng(how.seed)
-        centre, spread = self._prior(release)
+        if isinstance(release.query, ConjugateDraw) and how.noise == "plugin":
+            mean = np.resize(released_means(release), how.chains * how.draws)
+            return Posterior.of(describe(self), release, how, {"mean": mean})
+        centre, spread = self._prior(release.schema)
         drawn = draw_one_parameter(
             release,
             self.query(),
@@ -88,8 +104,8 @@ class NormalMean:
 
     def log_prior(self, draws: Mapping[str, np.ndarray], release: Release) -> np.ndarray:
         """The log density of the prior at draws of `mean`."""
-        return norm.logpdf(draws["mean"], *self._prior(release))
+        return norm.logpdf(draws["mean"], *self._prior(release.schema))
 
-    def _prior(self, release: Release) -> tuple[float, float]:
-        low, high = bounds_of(release.schema[self.column])
+    def _prior(self, schema: Schema) -> tuple[float, float]:
+        low, high = bounds_of(schema[self.column])
         return ((low + high) / 2, high - low) if self.prior is None else self.prior

@@ -65,8 +65,72 @@ class TruncatedDirichlet:
         return cls(key_from_plain(facts["key"]), tuple(facts["prior"]), facts["truncation"])
 
 
-DrawLaw = TruncatedDirichlet
-_LAWS: Mapping[str, type[DrawLaw]] = {law.__name__: law for law in (TruncatedDirichlet,)}
+@dataclass(frozen=True)
+class BoundedNormal:
+    """The mean of a column whose standard deviation is known, between `low` and `high`.
+
+    `prior` is the (mean, sd) of a normal law, which is kept within the same bounds.
+    """
+
+    column: str
+    sd: float
+    prior: tuple[float, float]
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        numbers = (self.sd, *self.prior, self.low, self.high)
+        if not all(_number(x) and abs(x) <= 1e100 for x in numbers):
+            raise QueryError("Expected finite numbers for sd, prior, low and high.")
+        if not (self.sd > 0 and self.prior[1] > 0 and self.low < self.high):
+            raise QueryError(
+                f"Expected sd > 0, a prior sd > 0 and low={self.low} < high={self.high}."
+            )
+        object.__setattr__(self, "prior", tuple(map(float, self.prior)))
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"type": "BoundedNormal", **vars(self), "prior": list(self.prior)}
+
+    @classmethod
+    def from_dict(cls, facts: Mapping[str, Any]) -> BoundedNormal:
+        rest = {name: value for name, value in facts.items() if name != "type"}
+        return cls(**{**rest, "prior": tuple(rest["prior"])})
+
+
+@dataclass(frozen=True)
+class BallRegression:
+    """Coefficients of a regression whose residual standard deviation is known, within a ball.
+
+    Features and target are scaled by their bounds to [-1, 1]; the constant comes first. The prior
+    is normal with standard deviation `scale` for each coefficient; `sd` is that of a residual.
+    """
+
+    target: str
+    features: tuple[str, ...]
+    sd: float
+    scale: float
+    radius: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "features", tuple(self.features))
+        for what in ("sd", "scale", "radius"):
+            value = getattr(self, what)
+            if not _number(value) or not 1e-6 <= value <= 1e6:
+                raise QueryError(f"Expected {what}={value!r} from 1e-6 to 1e6, on scaled columns.")
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"type": "BallRegression", **vars(self), "features": list(self.features)}
+
+    @classmethod
+    def from_dict(cls, facts: Mapping[str, Any]) -> BallRegression:
+        rest = {name: value for name, value in facts.items() if name != "type"}
+        return cls(**{**rest, "features": tuple(rest["features"])})
+
+
+DrawLaw = TruncatedDirichlet | BoundedNormal | BallRegression
+_LAWS: Mapping[str, type[DrawLaw]] = {
+    law.__name__: law for law in (TruncatedDirichlet, BoundedNormal, BallRegression)
+}
 
 
 @dataclass(frozen=True)

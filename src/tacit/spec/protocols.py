@@ -78,7 +78,7 @@ class DrawModel(Protocol):
     """A model whose tempered posterior the wall can draw from, and which can use such a draw."""
 
     def draw_query(
-        self, schema: Schema, *, truncation: float, draws: int, temper_prior: bool
+        self, schema: Schema, *, truncation: Any, draws: int, temper_prior: bool
     ) -> ConjugateDraw:
         """The draws to ask for; refuses what could not be used afterwards."""
         ...

@@ -1,6 +1,8 @@
-"""Draws of the exponential mechanism: counts are read, divided by the temperature, and drawn from.
+"""Draws of the exponential mechanism: statistics are read, tempered, and drawn from.
 
-`resolve_draw` knows only what is public; `evaluate` reads; `sample` draws from entropy.
+`resolve_draw` knows only what is public; `evaluate` reads; `sample` draws from entropy. Draws leave
+as whole steps of 2^-40: probabilities as they are, means as shares of the way from their lower to
+their upper bound, coefficients as shares of their ball's radius.
 """
 
 from __future__ import annotations
@@ -12,15 +14,17 @@ import numpy as np
 
 from tacit.accounting import Calibration
 from tacit.accounting.draws import GRID, calibrate_draw, draw_range
-from tacit.laws import truncated_dirichlet
-from tacit.spec.draws import ConjugateDraw, TruncatedDirichlet
+from tacit.laws import ball_normal, truncated_dirichlet, truncated_normal
+from tacit.spec.draws import BallRegression, BoundedNormal, ConjugateDraw, TruncatedDirichlet
 from tacit.spec.errors import QueryError
 from tacit.spec.keys import labels_of, name_of
 from tacit.spec.mechanisms import Exponential
+from tacit.spec.moments import Moments, scale_of
 from tacit.spec.queries import Counts
 from tacit.spec.release import Axis, Block, Noise
 from tacit.spec.schema import Schema
 from tacit.wall._counts import count_cells
+from tacit.wall._moments import moment_values, resolve_moments
 from tacit.wall._noise import Statistic, Words, uniforms
 from tacit.wall._source import Source
 
@@ -33,46 +37,70 @@ FLOAT_DRAW = (
 
 @dataclass(frozen=True)
 class ResolvedDraw:
-    """A draw with its public levels, and the range that one unit can move its log-density by."""
+    """A draw with what is public about its columns."""
 
     query: ConjugateDraw
     schema: Schema
     blocks: tuple[Block, ...]
-    span: float
 
     @property
     def assumptions(self) -> tuple[str, ...]:
         return (FLOAT_DRAW,)
 
     def calibrate(self, mechanism: Exponential) -> Calibration:
-        return calibrate_draw(mechanism, self.span, self.query.draws)
+        return calibrate_draw(mechanism, self.query, self.schema)
 
     def exact(self) -> tuple[Noise, ...]:
         """The posterior itself: temperature 1."""
         return (Noise("draw", 1.0, GRID),)
 
     def bound(self, noise: Noise) -> dict[str, Any]:
-        """The range that the temperature is for, as the ledger records it."""
-        return {"range": self.span, "draws": self.query.draws}
+        """What the temperature is for, as the ledger records it."""
+        span = draw_range(self.query.law, self.schema)
+        return {"range": None if np.isinf(span) else span, "draws": self.query.draws}
 
     def evaluate(self, source: Source, noise: tuple[Noise, ...]) -> Statistic:
-        """The counts of all levels. A missing value adds nothing to the likelihood."""
-        law = self.query.law
-        levels = (Block(name_of(law.key), self.blocks[0].axes[1:]),)
-        return Statistic(*count_cells(Counts((law.key,)), self.schema, levels, source))
+        """The statistics of all complete rows. A missing value adds nothing to the likelihood."""
+        match self.query.law:
+            case TruncatedDirichlet(key=key):
+                levels = (Block(name_of(key), self.blocks[0].axes[1:]),)
+                return Statistic(*count_cells(Counts((key,)), self.schema, levels, source))
+            case law:
+                moments = resolve_moments(moments_of(law), self.schema)
+                return moments.evaluate(source, moments.exact())
 
     def sample(self, statistic: Statistic, noise: tuple[Noise, ...], words: Words) -> np.ndarray:
-        """Draws of the tempered posterior, as points of the grid inside the truncation."""
-        law = self.query.law
+        """Draws of the tempered posterior, as points of the grid within its bounds."""
+        query, temperature = self.query, noise[0].scale
+        uniform = lambda n: uniforms(words, n)  # noqa: E731
         with np.errstate(all="ignore"):
-            at = concentration(self.query, statistic.steps, noise[0].scale)
-            rows = np.tile(at, (self.query.draws, 1))
-            drawn = truncated_dirichlet.sample(rows, law.truncation, lambda n: uniforms(words, n))
-            return to_grid(drawn, law.truncation).ravel()
+            match query.law:
+                case TruncatedDirichlet(truncation=truncation):
+                    at = concentration(query, statistic.steps, temperature)
+                    rows = np.tile(at, (query.draws, 1))
+                    drawn = truncated_dirichlet.sample(rows, truncation, uniform)
+                    return to_grid(drawn, truncation).ravel()
+                case BoundedNormal(low=low, high=high) as law:
+                    mean, sd = normal_law(query, self.moments(statistic), temperature, self.schema)
+                    drawn = truncated_normal.sample(mean, sd, low, high, query.draws, uniform)
+                    share = (drawn - law.low) / (law.high - law.low)
+                    return np.clip(np.rint(share * _STEPS), 0, _STEPS).astype(np.int64)
+                case BallRegression(radius=radius):
+                    centre, precision = regression_law(query, self.moments(statistic), temperature)
+                    each = np.stack([centre] * query.draws), np.stack([precision] * query.draws)
+                    drawn = ball_normal.sample(each[0], each[1], radius, uniform)
+                    return np.trunc(drawn / radius * _STEPS).astype(np.int64).ravel()
+
+    def moments(self, statistic: Statistic) -> np.ndarray:
+        """The moments' matrix, number of rows in its corner, from their steps."""
+        law = self.query.law
+        assert isinstance(law, BoundedNormal | BallRegression)
+        return moment_values(resolve_moments(moments_of(law), self.schema), statistic)
 
 
 def resolve_draw(query: ConjugateDraw, schema: Schema) -> ResolvedDraw:
-    """Look up the levels and derive the range. Opens no data."""
+    """Look up what is public. Opens no data."""
+    each = Axis("draw", range(query.draws))
     match query.law:
         case TruncatedDirichlet(key=key, prior=prior):
             labels = labels_of(key, schema)
@@ -81,18 +109,58 @@ def resolve_draw(query: ConjugateDraw, schema: Schema) -> ResolvedDraw:
                     f"Expected {len(labels)} numbers in prior, one for each level of "
                     f"{name_of(key)!r}, got {len(prior)}."
                 )
-    axes = (Axis("draw", range(query.draws)), Axis(name_of(key), labels))
-    span = draw_range(query.law, schema.neighbours, schema.max_rows_per_unit)
-    return ResolvedDraw(query, schema, (Block("p", axes),), span)
+            block = Block("p", (each, Axis(name_of(key), labels)))
+        case BoundedNormal() as law:
+            resolve_moments(moments_of(law), schema)
+            block = Block("mean", (each,))
+        case BallRegression(features=features) as law:
+            resolve_moments(moments_of(law), schema)
+            block = Block("coef", (each, Axis("feature", ("(constant)", *features))))
+    return ResolvedDraw(query, schema, (block,))
+
+
+def moments_of(law: BoundedNormal | BallRegression) -> Moments:
+    """The statistics that a law needs."""
+    if isinstance(law, BoundedNormal):
+        return Moments((law.column,), degree=1)
+    return Moments((*law.features, law.target))
 
 
 def concentration(query: ConjugateDraw, counts: np.ndarray, temperature: float) -> np.ndarray:
     """The Dirichlet law that is drawn from, before truncation."""
     # proof: draw-range. Only counts / temperature depend on the data; the prior is public.
+    assert isinstance(query.law, TruncatedDirichlet)
     prior = np.array(query.law.prior)
     if query.temper_prior:
         prior = 1 + (prior - 1) / temperature
     return prior + counts / temperature
+
+
+def normal_law(
+    query: ConjugateDraw, moments: np.ndarray, temperature: float, schema: Schema
+) -> tuple[float, float]:
+    """Mean and standard deviation of the normal law that is drawn from, before truncation."""
+    law = query.law
+    assert isinstance(law, BoundedNormal)
+    middle, half = scale_of(schema[law.column])
+    rows, total = moments[0, 0], middle * moments[0, 0] + half * moments[0, 1]
+    kept = temperature if query.temper_prior else 1.0
+    prior_mean, prior_sd = law.prior
+    precision = 1 / (prior_sd**2 * kept) + rows / (temperature * law.sd**2)
+    mean = prior_mean / (prior_sd**2 * kept) + total / (temperature * law.sd**2)
+    return float(mean / precision), float(precision**-0.5)
+
+
+def regression_law(
+    query: ConjugateDraw, moments: np.ndarray, temperature: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and precision of the normal law that is drawn from, before truncation."""
+    law = query.law
+    assert isinstance(law, BallRegression)
+    kept = temperature if query.temper_prior else 1.0
+    size, variance = len(law.features) + 1, temperature * law.sd**2
+    precision = np.eye(size) / (law.scale**2 * kept) + moments[:size, :size] / variance
+    return np.linalg.solve(precision, moments[:size, size] / variance), precision
 
 
 def to_grid(probability: np.ndarray, truncation: float) -> np.ndarray:

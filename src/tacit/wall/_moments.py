@@ -69,6 +69,23 @@ def resolve_moments(query: Moments, schema: Schema) -> ResolvedMoments:
     return ResolvedMoments(query, schema, what, tuple(Block(name, ()) for name in names))
 
 
+def moment_values(resolved: ResolvedMoments, statistic: Statistic) -> np.ndarray:
+    """The exact moments as a symmetric matrix, the number of rows in its corner."""
+    columns = resolved.query.columns
+    named = dict(zip((block.name for block in resolved.blocks), statistic.steps, strict=True))
+    grid = dict(zip(named, grids(resolved.what), strict=True))
+    names = (ROWS, *columns)
+    matrix = np.zeros((len(names), len(names)))
+    matrix[0, 0] = named.get(ROWS, statistic.units)
+    for i, first in enumerate(columns, start=1):
+        matrix[0, i] = matrix[i, 0] = named[first] * grid[first]
+        for j, second in enumerate(columns[i - 1 :], start=i):
+            product = f"{first}*{second}"
+            if product in named:
+                matrix[i, j] = matrix[j, i] = named[product] * grid[product]
+    return matrix
+
+
 def _sums(resolved: ResolvedMoments, source: Source) -> tuple[list[int], int]:
     """All moments in steps of their grids, in the order of the blocks, and the number of units."""
     query, schema = resolved.query, resolved.schema

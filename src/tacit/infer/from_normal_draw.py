@@ -1,0 +1,80 @@
+"""What a private draw of a normal mean says about the sum it came from.
+
+The draw is from a tempered normal posterior within bounds, and its law given the sum s and the
+number of rows n is known: its centre moves with s, its precision with n. `infer/from_draw.py` does
+the same for counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tacit.infer.from_draw import check_usable
+from tacit.infer.latent_sum import RowsSeen, log_rows_prior
+from tacit.laws import truncated_normal
+from tacit.spec.draws import BoundedNormal, ConjugateDraw
+from tacit.spec.release import Release
+
+
+@dataclass(frozen=True)
+class DrawnMean:
+    """Draws of the mean, their law, and the temperatures of the likelihood and of the prior."""
+
+    draws: np.ndarray
+    law: BoundedNormal
+    temperature: float
+    prior_temperature: float
+
+    def exact(self, n: float) -> float | None:
+        return None
+
+    def guess(self, n: float) -> float:
+        return n * float(self.draws.mean())
+
+    def window(self, n: float) -> tuple[float, float]:
+        return -np.inf, np.inf  # a draw near a bound does not tell how far beyond the centre is
+
+    def log(self, s: np.ndarray, n: float) -> np.ndarray:
+        prior_mean, prior_sd = self.law.prior
+        prior = 1 / (prior_sd**2 * self.prior_temperature)
+        each = 1 / (self.law.sd**2 * self.temperature)
+        precision = prior + n * each
+        centre = (prior * prior_mean + s * each) / precision
+        bounds = self.law.low, self.law.high
+        return sum(
+            truncated_normal.log_density(float(draw), centre, precision**-0.5, *bounds)
+            for draw in self.draws
+        )
+
+
+def released_means(release: Release) -> np.ndarray:
+    """The draws in the column's units."""
+    law = normal_law_of(release)
+    return law.low + (law.high - law.low) * release.table("mean").value
+
+
+def normal_law_of(release: Release) -> BoundedNormal:
+    assert isinstance(release.query, ConjugateDraw)
+    assert isinstance(release.query.law, BoundedNormal)
+    return release.query.law
+
+
+def mean_drawn(release: Release) -> tuple[DrawnMean, RowsSeen]:
+    """The draws, and what is known of the number of rows behind them."""
+    query, schema = release.query, release.schema
+    assert isinstance(query, ConjugateDraw)
+    law, temperature = normal_law_of(release), release.noise[0].scale
+    kept = temperature if query.temper_prior else 1.0
+    drawn = DrawnMean(released_means(release), law, temperature, kept)
+    check_usable(schema)
+    each = schema.max_rows_per_unit
+    total = schema[law.column].default is not None
+    if release.n is not None and each == 1 and total:
+        return drawn, RowsSeen.known(release.n)
+    units = release.n if release.n is not None else schema.max_units
+    assert units is not None
+    missing = units if release.n is not None and not total else None
+    least = float(units) if release.n is not None and total else 0.0
+    return drawn, RowsSeen.unseen(least, float(units * each), log_rows_prior(missing, each))

@@ -1,0 +1,205 @@
+"""What private draws of regression coefficients say about the true ones.
+
+The law of a draw given the rows' moments M is known up to its normaliser: normal within a ball.
+Many short chains hold moments: new coefficients are proposed, and moments simulated from them;
+Murray, Ghahramani and MacKay's (2006) exchange move cancels the normaliser by an auxiliary draw at
+the proposed moments. In between the parameters are drawn anew given the moments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from tacit.infer.conjugate import RegressionPrior, draw_mean_and_covariance, draw_regression
+from tacit.infer.from_draw import check_usable
+from tacit.infer.latent_sum import RowsSeen, log_rows_prior
+from tacit.laws import ball_normal
+from tacit.spec.draws import BallRegression, ConjugateDraw
+from tacit.spec.release import Release
+from tacit.spec.sampling import Sampling
+
+_MOST_CHAINS, _BURN, _THIN = 500, 150, 5
+_FEW = 60  # rows that are simulated one by one
+
+
+@dataclass(frozen=True)
+class DrawnCoefficients:
+    """Draws (draw, coefficient) of the scaled coefficients, and their law given moments."""
+
+    draws: np.ndarray
+    law: BallRegression
+    variance: float  # of a residual, times the temperature
+    prior: float  # precision of the prior that was drawn with
+
+    def law_at(self, moments: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Slope and precision of the normal law for each matrix of moments."""
+        p = len(self.law.features) + 1
+        precision = moments[:, :p, :p] / self.variance + self.prior * np.eye(p)
+        return moments[:, :p, p] / self.variance, precision
+
+    def log(self, x: np.ndarray, slope: np.ndarray, precision: np.ndarray) -> np.ndarray:
+        """log density of points (matrix, draw, coefficient) without normaliser, added up."""
+        curve = np.einsum("nki,nij,nkj->n", x, precision, x)
+        return np.einsum("nki,ni->n", x, slope) - 0.5 * curve
+
+    def auxiliary(
+        self, slope: np.ndarray, precision: np.ndarray, rng: np.random.Generator
+    ) -> np.ndarray:
+        """As many draws from the law of each matrix as were released."""
+        times = len(self.draws)
+        mean = np.linalg.solve(precision, slope[..., None])[..., 0]
+        drawn = ball_normal.sample(
+            np.repeat(mean, times, axis=0),
+            np.repeat(precision, times, axis=0),
+            self.law.radius,
+            lambda n: 1 - rng.random(n),
+        )
+        return drawn.reshape(len(slope), times, -1)
+
+
+def released_coefficients(release: Release) -> DrawnCoefficients:
+    query, temperature = release.query, release.noise[0].scale
+    assert isinstance(query, ConjugateDraw)
+    law = query.law
+    assert isinstance(law, BallRegression)
+    kept = temperature if query.temper_prior else 1.0
+    draws = law.radius * release.table("coef").value
+    return DrawnCoefficients(draws, law, temperature * law.sd**2, 1 / (law.scale**2 * kept))
+
+
+def matrices_from_draw(
+    release: Release, prior: RegressionPrior, sampling: Sampling, rng: np.random.Generator
+) -> np.ndarray:
+    """Draws of the moments' matrix given released coefficients."""
+    seen = released_coefficients(release)
+    size = sampling.chains * sampling.draws
+    chains = min(_MOST_CHAINS, size)
+    rows = _rows(release, seen.law)
+    state = _started(seen, prior, rows, chains, rng)
+    _, precision = seen.law_at(state)
+    shape = np.linalg.cholesky(np.linalg.inv(precision.mean(axis=0)))  # of all steps
+    kept = []
+    for step in range(_BURN + _THIN * -(-size // chains)):
+        state = _moved(state, seen, prior, rows, shape, rng)
+        if step >= _BURN and (step - _BURN) % _THIN == _THIN - 1:
+            kept.append(state)
+    return np.concatenate(kept)[:size]
+
+
+def _rows(
+    release: Release, law: BallRegression
+) -> Callable[[int, np.random.Generator], np.ndarray]:
+    """A sampler of the number of complete rows before anything is known of them."""
+    schema = release.schema
+    check_usable(schema)
+    columns = (*law.features, law.target)
+    total = all(schema[name].default is not None for name in columns)
+    each = schema.max_rows_per_unit
+    if release.n is not None and each == 1 and total:
+        known = float(release.n)
+        return lambda size, rng: np.full(size, known)
+    units = release.n if release.n is not None else schema.max_units
+    assert units is not None
+    missing = units if release.n is not None and not total else None
+    least = float(units) if release.n is not None and total else 0.0
+    seen = RowsSeen.unseen(least, float(units * each), log_rows_prior(missing, each))
+    chance = np.exp(seen.log - seen.log.max())
+    return lambda size, rng: rng.choice(seen.n, size, p=chance / chance.sum())
+
+
+def _started(
+    seen: DrawnCoefficients,
+    prior: RegressionPrior,
+    rows: Callable[[int, np.random.Generator], np.ndarray],
+    chains: int,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """Moments simulated from the released coefficients themselves."""
+    n = rows(chains, rng)
+    d = len(seen.law.features)
+    centre, root = np.zeros((chains, d)), np.tile(np.eye(d) / 3, (chains, 1, 1))
+    coefficients = seen.draws[rng.integers(len(seen.draws), size=chains)]
+    return simulated(n, centre, root, coefficients, np.full(chains, prior.sd), rng)
+
+
+def _moved(
+    moments: np.ndarray,
+    seen: DrawnCoefficients,
+    prior: RegressionPrior,
+    rows: Callable[[int, np.random.Generator], np.ndarray],
+    shape: np.ndarray,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """One move of every chain."""
+    d = prior.features.columns
+    centre, root = draw_mean_and_covariance(moments[:, : d + 1, : d + 1], prior.features, rng)
+    coefficients, sigma = draw_regression(moments, prior, rng)
+    slope, precision = seen.law_at(moments)
+    bold = rng.choice([0.0, 0.3, 1.0, 2.0], size=(len(moments), 1)) / np.sqrt(d + 1)
+    proposed = coefficients + bold * (rng.standard_normal(coefficients.shape) @ shape.T)
+    n = np.where(rng.random(len(moments)) < 0.5, moments[:, 0, 0], rows(len(moments), rng))
+    others = simulated(n, centre, root, proposed, sigma, rng)
+    other_slope, other_precision = seen.law_at(others)
+    auxiliary = seen.auxiliary(other_slope, other_precision, rng)
+    observed = np.broadcast_to(seen.draws, auxiliary.shape)
+    log = seen.log(observed, other_slope, other_precision) - seen.log(observed, slope, precision)
+    log += seen.log(auxiliary, slope, precision)
+    log -= seen.log(auxiliary, other_slope, other_precision)
+    log += _log_prior(proposed, sigma, prior) - _log_prior(coefficients, sigma, prior)
+    accepted = np.log(1 - rng.random(len(moments))) <= log
+    return np.where(accepted[:, None, None], others, moments)
+
+
+def _log_prior(x: np.ndarray, sigma: np.ndarray, prior: RegressionPrior) -> np.ndarray:
+    """The prior of coefficients given the residual standard deviation, up to a constant."""
+    return -0.5 * np.einsum("ni,ij,nj->n", x, prior.precision, x) / sigma**2
+
+
+def simulated(
+    n: np.ndarray,
+    centre: np.ndarray,
+    root: np.ndarray,
+    coefficients: np.ndarray,
+    sigma: np.ndarray,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """Moments of n rows of (1, features, target) under each set of parameters."""
+    chains, d = centre.shape
+    white = _white_moments(n, d + 1, rng)  # of n rows of (1, d + 1 standard normal numbers)
+    # A row is a linear map of them: features = centre + root z, target = its line + sigma e.
+    linear = np.zeros((chains, d + 2, d + 2))
+    linear[:, 0, 0] = 1
+    linear[:, 1:-1, 0], linear[:, 1:-1, 1:-1] = centre, root
+    linear[:, -1, 0] = coefficients[:, 0] + np.einsum("ni,ni->n", coefficients[:, 1:], centre)
+    linear[:, -1, 1:-1] = np.einsum("ni,nij->nj", coefficients[:, 1:], root)
+    linear[:, -1, -1] = sigma
+    return linear @ white @ linear.swapaxes(1, 2)
+
+
+def _white_moments(n: np.ndarray, width: int, rng: np.random.Generator) -> np.ndarray:
+    """Moments of n rows of (1, z), z standard normal: Bartlett's decomposition, or row by row."""
+    chains = len(n)
+    moments = np.zeros((chains, width + 1, width + 1))
+    few = n <= max(_FEW, width + 1)
+    if few.any():
+        most = int(n[few].max())
+        z = np.ones((int(few.sum()), most, width + 1))
+        z[:, :, 1:] = rng.standard_normal((len(z), most, width))
+        z *= (np.arange(most) < n[few, None])[:, :, None]
+        moments[few] = z.swapaxes(1, 2) @ z
+    many = ~few
+    if many.any():
+        rows = n[many]
+        lower = np.tril(rng.standard_normal((len(rows), width, width)), -1)
+        for j in range(width):
+            lower[:, j, j] = np.sqrt(2 * rng.standard_gamma((rows - 1 - j) / 2))
+        sums = np.sqrt(rows)[:, None] * rng.standard_normal((len(rows), width))
+        block = lower @ lower.swapaxes(1, 2)
+        block += sums[:, :, None] * sums[:, None, :] / rows[:, None, None]
+        moments[many, 0, 0] = rows
+        moments[many, 0, 1:] = moments[many, 1:, 0] = sums
+        moments[many, 1:, 1:] = block
+    return moments
