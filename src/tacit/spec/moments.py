@@ -77,7 +77,8 @@ class Moments:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        return {"type": "Moments", **vars(self), "columns": list(self.columns)}
+        split = None if self.split is None else list(self.split)
+        return {"type": "Moments", **vars(self), "columns": list(self.columns), "split": split}
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> Moments:
