@@ -44,7 +44,8 @@ def test_the_auditor_subtracts_delta_and_looks_both_ways():
 
 def test_every_kind_of_mechanism_is_audited():
     names = " ".join(game.name for game in GAMES)
-    for kind in ("counts", "sum", "moments", "steps", "Laplace", "Gaussian", "Poisson", "fixed size"):
+    kinds = ("counts", "sum", "moments", "steps", "Laplace", "Gaussian", "Poisson", "fixed size")
+    for kind in kinds:
         assert kind in names
     for relation in ("replace_one", "add_remove"):
         assert relation in names

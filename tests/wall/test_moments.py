@@ -1,4 +1,4 @@
-"""Moments: the same integers from every source, and no unit moves them further than was paid for."""
+"""Moments: the same integers from every source; no unit moves them further than was paid for."""
 
 import json
 import math
@@ -35,7 +35,7 @@ def schema(*columns, neighbours="add_remove", **options) -> tacit.Schema:
 
 def number(name: str, cell: object) -> float | None:
     """What a cell is, read in plain Python; None where it is nothing."""
-    if cell is None or isinstance(cell, float) and math.isnan(cell):
+    if cell is None or (isinstance(cell, float) and math.isnan(cell)):
         return None
     if name == "sex":
         return {"f": 0.0, "m": 1.0}.get(str(cell).strip())
@@ -280,9 +280,7 @@ def test_one_unit_moves_the_moments_by_at_most_their_noise_times_epsilon(
     others, old, new, rows, columns, degree, total, centred, neighbours
 ):
     columns_of = TOTAL if total else PAIR
-    described = tacit.Schema(
-        *columns_of, unit="who", max_rows_per_unit=rows, neighbours=neighbours
-    )
+    described = tacit.Schema(*columns_of, unit="who", max_rows_per_unit=rows, neighbours=neighbours)
     other = [*others, new] if neighbours == "replace_one" else others
     gaps = moved(
         units_table([*others, old]), units_table(other), described,
