@@ -22,6 +22,7 @@ from tacit.accounting.moments import (
     grids,
     l1_sensitivity,
     l2_sensitivity,
+    unit_norm,
 )
 
 SENSITIVITY = {1: l1_sensitivity, 2: l2_sensitivity}
@@ -291,12 +292,13 @@ def test_gaussian_noise_covers_the_worst_integers(epsilon, log_delta, split, wha
 
 
 @pytest.mark.parametrize("what", CASES[:6], ids=str)
-def test_a_noise_multiplier_is_relative_to_the_sensitivity_and_its_cost_is_right(what):
+def test_a_noise_multiplier_is_relative_to_a_unit_and_its_cost_is_right(what):
     calibration = calibrate_moments(tacit.Gaussian(noise_multiplier=2.0, delta=1e-6), what, None)
     shape = best_shape(what, False)
-    expected = 2.0 * l2_sensitivity(what, shape) * shapes_of(what, shape, 2)
+    expected = 2.0 * unit_norm(what, shape) * shapes_of(what, shape, 2)
     np.testing.assert_allclose([law.scale for law in calibration.noise], expected, rtol=1e-7)
-    assert gaussian_delta(0.5, float(calibration.cost.epsilon)) <= 1e-6
+    mu = l2_sensitivity(what, shape) / unit_norm(what, shape) / 2.0
+    assert gaussian_delta(mu, float(calibration.cost.epsilon)) <= 1e-6
 
 
 def test_a_split_is_the_ratio_of_the_noise():

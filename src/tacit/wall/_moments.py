@@ -71,18 +71,16 @@ def resolve_moments(query: Moments, schema: Schema) -> ResolvedMoments:
 
 def moment_values(resolved: ResolvedMoments, statistic: Statistic) -> np.ndarray:
     """The exact moments as a symmetric matrix, the number of rows in its corner."""
-    columns = resolved.query.columns
-    named = dict(zip((block.name for block in resolved.blocks), statistic.steps, strict=True))
-    grid = dict(zip(named, grids(resolved.what), strict=True))
-    names = (ROWS, *columns)
-    matrix = np.zeros((len(names), len(names)))
-    matrix[0, 0] = named.get(ROWS, statistic.units)
-    for i, first in enumerate(columns, start=1):
-        matrix[0, i] = matrix[i, 0] = named[first] * grid[first]
-        for j, second in enumerate(columns[i - 1 :], start=i):
-            product = f"{first}*{second}"
-            if product in named:
-                matrix[i, j] = matrix[j, i] = named[product] * grid[product]
+    what = resolved.what
+    values = list(statistic.steps * np.array(grids(what)))
+    size = what.width + 1
+    places = [(0, i) for i in range(0 if what.counted else 1, size)]
+    if what.degree == 2:
+        places += [(i, j) for i in range(1, size) for j in range(i, size)]
+    matrix = np.zeros((size, size))
+    matrix[0, 0] = statistic.units  # unless it is counted
+    for (i, j), moment in zip(places, values, strict=True):
+        matrix[i, j] = matrix[j, i] = moment
     return matrix
 
 
