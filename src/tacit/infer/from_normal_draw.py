@@ -13,6 +13,7 @@ import numpy as np
 
 from tacit.infer.from_draw import check_usable
 from tacit.infer.latent_sum import RowsSeen, log_rows_prior
+from tacit.infer.one_parameter import OneParameter
 from tacit.laws import truncated_normal
 from tacit.spec.draws import BoundedNormal, ConjugateDraw
 from tacit.spec.release import Release
@@ -33,8 +34,10 @@ class DrawnMean:
     def guess(self, n: float) -> float:
         return n * float(self.draws.mean())
 
-    def window(self, n: float) -> tuple[float, float]:
-        return -np.inf, np.inf  # a draw near a bound does not tell how far beyond the centre is
+    def window(
+        self, family: OneParameter, at: np.ndarray, n: float
+    ) -> tuple[np.ndarray, np.ndarray]:
+        return family.window(at, n)  # a draw is never sharper about the sum than its own law is
 
     def log(self, s: np.ndarray, n: float) -> np.ndarray:
         prior_mean, prior_sd = self.law.prior

@@ -25,6 +25,7 @@ import numpy as np
 from tacit.infer.latent_counts import MISSING, ROWS
 
 _WARM_UP = 300
+_STEPS = 100  # of a slice's interval, at most
 _compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
 
 
@@ -270,13 +271,14 @@ def _move_entry(matrix, i, j, inverses, logs, given, scratch):  # type: ignore[n
     width = 3 * scale[i, j]
     left = -width * np.random.random()
     right = left + width
-    steps = 50
+    steps = np.random.randint(_STEPS)  # how far to either side is random, for detailed balance
+    others = _STEPS - 1 - steps
     while steps > 0 and left > low:
         if _log_entry(left, matrix, i, j, inverses, logs, given) < level:
             break
         left -= width
         steps -= 1
-    steps = 50
+    steps = others
     while steps > 0 and right < high:
         if _log_entry(right, matrix, i, j, inverses, logs, given) < level:
             break
@@ -341,11 +343,12 @@ def _move_rows(matrix, kind, i, j, given, out, scratch):  # type: ignore[no-unty
     width = 0.5
     left = -width * np.random.random()
     right = left + width
-    steps = 6
+    steps = np.random.randint(_STEPS)
+    others = _STEPS - 1 - steps
     while steps > 0 and _log_moved(left, matrix, kind, i, j, given, out, scratch) > level:
         left -= width
         steps -= 1
-    steps = 6
+    steps = others
     while steps > 0 and _log_moved(right, matrix, kind, i, j, given, out, scratch) > level:
         right += width
         steps -= 1
@@ -374,13 +377,11 @@ def _chain(matrix, given, inverses, logs, out, scratch, kept, warm_up, seed):  #
             for j in range(i, size):
                 if i + j > 0 or latent:
                     _move_entry(matrix, i, j, inverses, logs, given, scratch)
-        for move in range(3):
-            i = 1 + np.random.randint(size - 1)
-            j = 0 if move == 0 else np.random.randint(i)
-            kind = 1 if move == 1 else 0
-            if move == 2 and latent and np.random.random() < 0.5:
-                kind = 2
-            _move_rows(matrix, kind, i, j, given, out, scratch)
+        for _ in range(min(size * (size - 1), 4 * size)):  # as much work as the entries are
+            i, j = 1 + np.random.randint(size - 1), np.random.randint(size)
+            _move_rows(matrix, 1 if i == j else 0, i, j, given, out, scratch)
+        if latent:
+            _move_rows(matrix, 2, 0, 0, given, out, scratch)
         if sweep >= warm_up:
             for a in range(size):
                 for b in range(size):

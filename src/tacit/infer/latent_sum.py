@@ -33,8 +33,10 @@ class Seen(Protocol):
 
     def guess(self, n: float) -> float: ...
 
-    def window(self, n: float) -> tuple[float, float]:
-        """Where the sum can be, as far as the release goes."""
+    def window(
+        self, family: OneParameter, at: np.ndarray, n: float
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Between which sums all that matters lies, for each parameter."""
         ...
 
     def log(self, s: np.ndarray, n: float) -> np.ndarray:
@@ -57,9 +59,18 @@ class NoisySum:
     def guess(self, n: float) -> float:
         return n * self.middle + self.half * self.y
 
-    def window(self, n: float) -> tuple[float, float]:
-        reach = self.half * self.law.reach
-        return self.guess(n) - reach, self.guess(n) + reach
+    def window(
+        self, family: OneParameter, at: np.ndarray, n: float
+    ) -> tuple[np.ndarray, np.ndarray]:
+        y, law = self.guess(n), Law(self.law.family, self.law.scale * self.half)
+        low, high = family.window(at, n)
+        low, high = np.maximum(low, y - law.reach), np.minimum(high, y + law.reach)
+        peak = family.most_likely(family.natural(at), n, y, law)
+        far = (peak < low) | (peak > high)  # what was seen is all but impossible: look between
+        spread = np.sqrt(n * np.interp(peak / n, *family.spreads))
+        reach = np.where(law.heavy & (peak != y), np.inf, law.reach)
+        low = np.where(far, peak - np.minimum(10 * spread, reach), low)
+        return low, np.where(far, peak + np.minimum(15 * spread, reach), high)
 
     def log(self, s: np.ndarray, n: float) -> np.ndarray:
         return self.law.log((self.guess(n) - s) / self.half)
@@ -172,68 +183,56 @@ def _table(
     nodes: int,
 ) -> np.ndarray:
     """log p(parameter, n, y), a row for each number of rows."""
-    mean, variance = family.moments(at)
     log = np.empty((len(rows.n), len(at)))
     for i, n in enumerate(rows.n):
-        log[i] = log_prior(at) + rows.log[i] + _log_seen(family, at, mean, variance, seen, n, nodes)
+        log[i] = log_prior(at) + rows.log[i] + log_seen(family, at, seen, n, nodes)
     return log
 
 
-def _log_seen(
-    family: OneParameter,
-    at: np.ndarray,
-    mean: np.ndarray,
-    variance: np.ndarray,
-    seen: Seen,
-    n: float,
-    nodes: int,
+def log_seen(
+    family: OneParameter, at: np.ndarray, seen: Seen, n: float, nodes: int = _NODES
 ) -> np.ndarray:
     """log p(y | parameter, n): an integral over the sums that both laws allow."""
     if n == 0:
-        return np.full(
-            len(at), 0.0 if seen.exact(n) is not None else float(seen.log(np.zeros(1), n)[0])
-        )
-    known = seen.exact(n)
-    if known is not None:
-        return family.log_density(np.full((len(at), 1), known), at, n)[:, 0]
-    spread = np.sqrt(n * variance)
-    least, most = n * family.low, n * family.high
-    first, last = seen.window(n)
-    low = np.maximum(np.maximum(n * mean - 10 * spread, first), least)
-    high = np.minimum(np.minimum(n * mean + 15 * spread + 10 * family.whole, last), most)
-    possible = high >= low
-    low, high = np.where(possible, low, least), np.where(possible, high, most)
-    if family.whole and np.max(high - low) < nodes - 2:
-        s = np.floor(low)[:, None] + np.arange(nodes)
-        allowed = (s >= low[:, None]) & (s <= np.ceil(high)[:, None]) & (s <= most)
-        step = np.ones(len(at))
-    else:
-        step = (high - low) / nodes
-        s = low[:, None] + (np.arange(nodes) + 0.5) * step[:, None]
-        allowed = np.ones_like(s, dtype=bool)
-    log = family.log_density(np.maximum(s, least), at, n) + seen.log(s, n)
+        known = seen.exact(n) is not None
+        return np.full(len(at), 0.0 if known else float(seen.log(np.zeros(1), n)[0]))
+    known_sum = seen.exact(n)
+    if known_sum is not None:
+        return family.log_density(np.full((len(at), 1), known_sum), at, n)[:, 0]
+    low, high = seen.window(family, at, n)
+    log = _log_integral(family, at, n, low, high, nodes, lambda s: seen.log(s, n))
     if n <= _SMALL:  # where the correction for the bounds is least exact, it need not be
-        log -= _log_mass(family, at, n, nodes)[:, None]
-    total = logsumexp(np.where(allowed, log, -np.inf), axis=1)
-    with np.errstate(divide="ignore"):
-        total = total + np.log(step)
-    return np.where(possible, total, -np.inf)
+        log -= _log_integral(family, at, n, *family.window(at, n), nodes, np.zeros_like)
+    return log
 
 
-def _log_mass(family: OneParameter, at: np.ndarray, n: float, nodes: int) -> np.ndarray:
-    """log of what the density of the sum adds up to, which should be 0."""
+def _log_integral(
+    family: OneParameter,
+    at: np.ndarray,
+    n: float,
+    low: np.ndarray,
+    high: np.ndarray,
+    nodes: int,
+    log_weight: Callable[[np.ndarray], np.ndarray],
+) -> np.ndarray:
+    """log of the sum's density times a weight, from low to high: whole sums where they are few."""
     least, most = n * family.low, n * family.high
-    mean, variance = family.moments(at)
-    spread = np.sqrt(n * variance)
-    low = np.maximum(n * mean - 10 * spread, least)
-    high = np.minimum(n * mean + 15 * spread + 10 * family.whole, most)
-    if family.whole:
-        s = np.floor(low)[:, None] + np.arange(int(np.max(high - low)) + 2)
-        log = np.where(s <= most, family.log_density(s, at, n), -np.inf)
-        return logsumexp(log, axis=1)
-    step = (high - low) / nodes
-    s = low[:, None] + (np.arange(nodes) + 0.5) * step[:, None]
-    return logsumexp(family.log_density(s, at, n), axis=1) + np.log(step)
+    low, high = np.clip(low, least, most), np.clip(high, least, most)
+    log = np.empty(len(at))
+    few = family.whole & (high - low < nodes - 2)
+    for part, whole in ((few, True), (~few, False)):
+        if not np.any(part):
+            continue
+        if whole:
+            step = np.ones(np.sum(part))
+            s = np.floor(low[part])[:, None] + np.arange(int(np.max((high - low)[part])) + 2)
+        else:
+            step = np.maximum((high - low)[part], 1e-300) / nodes
+            s = low[part, None] + (np.arange(nodes) + 0.5) * step[:, None]
+        inside = np.minimum(s, most)
+        parts = family.log_density(inside, at[part], n) + log_weight(inside)
+        log[part] = logsumexp(np.where(s > most, -np.inf, parts), axis=1) + np.log(step)
+    return log
 
 
 def _drawn(

@@ -71,7 +71,7 @@ def draw_matrices(
     if sampling.noise == "plugin":
         matrix = project(seen)
         return np.broadcast_to(matrix, (size, *matrix.shape))
-    if seen.rows is not None and seen.rows <= seen.columns:  # too few rows to have a density
+    if (seen.most if seen.rows is None else seen.rows) <= seen.columns:  # too few for a density
         return draw_rows(seen, believed, sampling.chains, sampling.draws, sampling.seed)
     found = draw_moments(seen, believed, sampling.chains, sampling.draws, sampling.seed)
     return found.reshape(size, *seen.value.shape)

@@ -9,9 +9,11 @@ and as the reference that the other samplers are compared with.
 from __future__ import annotations
 
 import numpy as np
+from scipy.special import gammaln
 
 from tacit.infer.conjugate import draw_normal
 from tacit.infer.latent_moments import Believed, MomentsSeen
+from tacit.infer.latent_sum import log_rows_prior
 
 _WARM_UP = 500
 
@@ -19,10 +21,15 @@ _WARM_UP = 500
 def draw_rows(
     seen: MomentsSeen, believed: Believed, chains: int, draws: int, seed: int | None, thin: int = 1
 ) -> np.ndarray:
-    """Draws of the moments' matrix, shape (chains * draws, D + 1, D + 1); the rows are known."""
+    """Draws of the moments' matrix, shape (chains * draws, D + 1, D + 1).
+
+    If the number of rows is not known there are places for as many as there can be, and an empty
+    place is a row of zeros.
+    """
     rng = np.random.default_rng(seed)
-    assert seen.rows is not None
-    n, size = int(seen.rows), seen.columns + 1
+    latent = seen.rows is None
+    n, size = int(seen.most if seen.rows is None else seen.rows), seen.columns + 1
+    log_taken = _log_taken(n, seen.units) if latent else np.zeros(n + 1)
     kept = np.empty((draws, chains, size, size))
     rows = np.concatenate(
         [np.ones((chains, n, 1)), 0.3 * rng.standard_normal((chains, n, size - 1)).clip(-3, 3)],
@@ -34,12 +41,15 @@ def draw_rows(
         for r in range(n):
             step = np.einsum("cij,cj->ci", root, rng.standard_normal((chains, size - 1)))
             proposed = np.concatenate([np.ones((chains, 1)), mean + step], axis=1)
+            if latent:
+                proposed *= rng.random((chains, 1)) < 0.5
             other = (
                 matrix
                 + proposed[:, :, None] * proposed[:, None, :]
                 - rows[:, r, :, None] * rows[:, r, None, :]
             )
             gain = _log_noise(other, seen) - _log_noise(matrix, seen)
+            gain += log_taken[_count(other)] - log_taken[_count(matrix)]
             inside = np.all(np.abs(proposed) <= 1, axis=1)
             take = inside & (np.log(rng.random(chains)) < gain)
             matrix[take], rows[take, r] = other[take], proposed[take]
@@ -48,10 +58,21 @@ def draw_rows(
     return kept.swapaxes(0, 1).reshape(chains * draws, size, size)
 
 
+def _count(matrix: np.ndarray) -> np.ndarray:
+    return np.rint(matrix[:, 0, 0]).astype(int)
+
+
+def _log_taken(most: int, units: float | None) -> np.ndarray:
+    """How likely it is that these places of `most` have a row, for each number of rows."""
+    n = np.arange(most + 1.0)
+    places = gammaln(most + 1) - gammaln(n + 1) - gammaln(most - n + 1)
+    return log_rows_prior(None if units is None else int(units), 1)(n) - places
+
+
 def _log_noise(matrix: np.ndarray, seen: MomentsSeen) -> np.ndarray:
     """log density of the noise that would explain what was seen, for each chain."""
     upper = np.triu(np.ones_like(seen.value))
-    upper[0, 0] = 0
+    upper[0, 0] = seen.rows is None
     error = (seen.value - matrix) / np.where(seen.scale > 0, seen.scale, 1.0)
     log = -np.abs(error) if seen.heavy else -0.5 * error**2
     return (log * upper).sum(axis=(1, 2))

@@ -16,6 +16,8 @@ import numpy as np
 from scipy.interpolate import CubicHermiteSpline
 from scipy.special import gammaln, log_ndtr, logsumexp
 
+from tacit.infer.noise import Law
+
 _MOST_LEVELS = 4000  # of a capped count; a larger cap is taken as none
 
 
@@ -57,11 +59,30 @@ class OneParameter:
         rate = CubicHermiteSpline(mean, bounded - unbounded, free - eta)  # duals have -eta as slope
         return rate, 0.5 * np.log(self.free_variance(mean) / variance)
 
-    def moments(self, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance of one value."""
-        eta, mean, variance = self._scanned
-        here = self.natural(at)
-        return np.interp(here, eta, mean), np.exp(np.interp(here, eta, np.log(variance)))
+    def moments(self, eta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance of one value at natural parameters."""
+        known, mean, variance = self._scanned
+        return np.interp(eta, known, mean), np.exp(np.interp(eta, known, np.log(variance)))
+
+    @property
+    def spreads(self) -> tuple[np.ndarray, np.ndarray]:
+        """Means, and the variance of one value that has them."""
+        return self._scanned[1:]
+
+    def window(self, at: np.ndarray, n: float) -> tuple[np.ndarray, np.ndarray]:
+        """Between which sums nearly all of n values add up."""
+        mean, variance = self.moments(self.natural(at))
+        spread = np.sqrt(n * variance)
+        low = np.maximum(n * mean - 10 * spread, n * self.low)
+        return low, np.minimum(n * mean + 15 * spread + 10 * self.whole, n * self.high)
+
+    def most_likely(self, eta: np.ndarray, n: float, y: float, law: Law) -> np.ndarray:
+        """The sum where its density times that of the noise is largest, for y = sum + noise."""
+        if law.heavy:  # e^(s/b) makes another natural parameter of the sum's
+            below, above = (self.moments(eta + tilt / law.scale)[0] for tilt in (-1, 1))
+            return np.clip(y, n * below, n * above)
+        known, mean, _ = self._scanned
+        return np.interp(y + law.scale**2 * eta, n * mean + law.scale**2 * known, n * mean)
 
     def log_density(self, s: np.ndarray, at: np.ndarray, n: float) -> np.ndarray:
         """log p(s | parameter, n); `at` has one entry for each row of `s`."""
@@ -76,7 +97,11 @@ class OneParameter:
         _, mean, _ = self._scanned
         rate, spread = self._correction
         average = np.clip(s / n, mean[0], mean[-1])
-        return n * rate(average) + np.interp(average, mean, spread)
+        log = n * rate(average) + np.interp(average, mean, spread)
+        if self.whole:  # where nearly all are at the cap, as few whole steps away as a Poisson has
+            away = np.maximum(n * self.high - s, n * (self.high - mean[-1]))
+            log += away * np.log(away) - away + 0.5 * np.log(2 * np.pi * away) - gammaln(away + 1)
+        return log
 
 
 def poisson(cap: float) -> OneParameter:
