@@ -22,13 +22,14 @@ from tacit.audit_draws import ExactGame, draw_games
 from tacit.spec.columns import Categorical, Real
 from tacit.spec.maps import NumbaMap
 from tacit.spec.mechanisms import Gaussian, Laplace
+from tacit.spec.moments import Moments
 from tacit.spec.plan import Geometry, Plan, Poisson, Steps, Subsampling, WithoutReplacement
 from tacit.spec.queries import Counts, Query
 from tacit.spec.release import Noise
 from tacit.spec.schema import Neighbours, Schema
 from tacit.spec.sums import BoundedSum
 from tacit.wall._evaluate import calibrated, open_data, resolve
-from tacit.wall._noise import draw_bulk
+from tacit.wall._noise import draw
 from tacit.wall._public import Public
 
 CONFIDENCE = 1 - 1e-5
@@ -216,7 +217,7 @@ def _narrowed(law: Noise, factor: float) -> Noise:
 
 def _noise(laws: tuple[Noise, ...], sizes: list[int], runs: int) -> np.ndarray:
     parts = [
-        draw_bulk(law, size * runs).reshape(runs, size) * law.grid
+        draw(law, size * runs).reshape(runs, size) * law.grid
         for law, size in zip(laws, sizes, strict=True)
     ]
     return np.concatenate(parts, axis=1)
@@ -314,7 +315,7 @@ def _batch_log_density(
 
 def games() -> list[Game | ExactGame]:
     """All games: one for each mechanism, relation and geometry that can go wrong by itself."""
-    return [*_count_games(), *_sum_games(), *_step_games(), *draw_games()]
+    return [*_count_games(), *_sum_games(), *_moment_games(), *_step_games(), *draw_games()]
 
 
 def _count_games() -> list[Game]:
@@ -390,6 +391,46 @@ def _sum_games() -> list[Game]:
             "sum, Gaussian, three rows a unit", schema("add_remove", 3), query(),
             Gaussian(1, DELTA), often, "rows clipped, not units", rows_of=add,
         ),
+    ]  # fmt: skip
+
+
+def _moment_games() -> list[Game]:
+    def schema(neighbours: Neighbours, default: float | None = None) -> Schema:
+        columns = Real("x", -1, 1, default), Real("y", -1, 1, default)
+        return Schema(*columns, neighbours=neighbours)
+
+    def corner(query: Moments, mechanism: Laplace | Gaussian) -> tuple[Table, Table]:
+        """A row of ones, and the row t (1, ..., 1) that is furthest from it by this noise."""
+        noise, d = calibrated(mechanism, resolve(query, total)).noise, len(query.columns)
+        t, scale = np.linspace(-1, 1, 2001)[:, None], np.array([law.scale for law in noise])
+        gaps = np.where(np.arange(len(noise)) < d, 1 - t, 1 - t**2) / scale
+        norm = 1 if isinstance(mechanism, Laplace) else 2
+        worst = float(t[np.linalg.norm(gaps, norm, axis=1).argmax(), 0])
+        return {"x": [1.0], "y": [1.0]}, {"x": [worst], "y": [worst]}
+
+    add, swap, total = schema("add_remove"), schema("replace_one"), schema("replace_one", 0.0)
+    line, square, sums = Moments("x"), Moments(["x", "y"]), Moments("x", split=(9, 1, 9))
+    nobody, someone = {"x": [0.0], "y": [0.0]}, {"x": [0.0, 1.0], "y": [0.0, 1.0]}
+    turned = ({"x": [1.0], "y": [0.0]}, {"x": [-1.0], "y": [0.0]})
+    by_l1, by_l2, forgotten = Laplace(1), Gaussian(1, DELTA), "sensitivity of add_remove"
+    return [
+        _release_game(
+            "moments, Laplace", add, square, by_l1, (nobody, someone), "half the noise", narrow=0.5,
+        ),
+        _release_game(
+            "moments, Laplace", total, line, by_l1, corner(line, by_l1), "half the noise",
+            narrow=0.5,
+        ),
+        _release_game(
+            "moments of two columns, Laplace", total, square, by_l1, corner(square, by_l1),
+            "half the noise", narrow=0.5,
+        ),
+        _release_game("moments, Laplace", swap, sums, by_l1, turned, forgotten, noise_of=add),
+        _release_game(
+            "moments, Gaussian", total, line, by_l2, corner(line, by_l2), "half the noise",
+            narrow=0.5,
+        ),
+        _release_game("moments, Gaussian", swap, sums, by_l2, turned, forgotten, noise_of=add),
     ]  # fmt: skip
 
 

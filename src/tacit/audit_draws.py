@@ -134,7 +134,7 @@ def draws_p_value(resolved: ResolvedDraw, counts: Counts, temperature: float, si
 
 
 def draw_games() -> list[ExactGame]:
-    """Beta and Dirichlet draws, both relations, several draws and several rows."""
+    """One Beta or Dirichlet draw, one row a unit, both relations."""
     return [
         _game("Beta draw", 2, "add_remove", "half the temperature", factor=0.5),
         _game("Beta draw", 2, "replace_one", "temperature of add_remove", factor=0.5),

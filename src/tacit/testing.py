@@ -17,6 +17,7 @@ from tacit.spec.errors import BudgetError, SchemaError
 from tacit.spec.keys import key_level, name_of
 from tacit.spec.maps import JaxMap, NumbaMap, SqlMap
 from tacit.spec.mechanisms import Mechanism
+from tacit.spec.moments import ROWS, Moments, scale_of
 from tacit.spec.plan import Plan, Poisson, Subsampling, WithoutReplacement
 from tacit.spec.protocols import Quote
 from tacit.spec.queries import Counts, Query
@@ -25,6 +26,7 @@ from tacit.spec.schema import Schema
 from tacit.spec.sums import Bound, BoundedSum
 from tacit.wall._counts import resolve_counts
 from tacit.wall._evaluate import Resolved
+from tacit.wall._moments import resolve_moments
 from tacit.wall._noise import Statistic, os_words
 from tacit.wall._public import answer, seeded_words
 
@@ -103,6 +105,9 @@ class Rehearsal:
             case Counts():
                 blocks = resolve_counts(query, self._schema).blocks
                 value, grid = self._count(query, blocks, units), 1.0
+            case Moments():
+                blocks = resolve_moments(query, self._schema).blocks
+                value, grid = self._moments(query, blocks, units), _FINE
             case BoundedSum():
                 blocks = tuple(_block(name, bound) for name, bound in query.blocks)
                 value, grid = self._sum(query, units), _FINE
@@ -145,6 +150,24 @@ class Rehearsal:
                 if level in labels:
                     table[(*place, labels.index(level))] += 1
         return np.concatenate([table.ravel() for table in tables])
+
+    def _moments(
+        self, query: Moments, blocks: tuple[Block, ...], units: list[list[dict[str, Any]]]
+    ) -> np.ndarray:
+        total = dict.fromkeys(query.names, 0.0)
+        for row in (row for unit in units for row in unit):
+            numbers = {name: _number(row[name], self._schema[name]) for name in query.columns}
+            if not np.all(np.isfinite(list(numbers.values()))):
+                continue
+            total[ROWS] += 1
+            for name, number in numbers.items():
+                middle, half = scale_of(self._schema[name], query.centred)
+                numbers[name] = (number - middle) / half
+                total[name] += numbers[name]
+            for product in query.names[1 + len(numbers) :]:
+                first, second = product.split("*")
+                total[product] += numbers[first] * numbers[second]
+        return np.array([total[block.name] for block in blocks])
 
     def _sum(self, query: BoundedSum, units: list[list[dict[str, Any]]]) -> np.ndarray:
         total = np.zeros(query.numbers)

@@ -52,6 +52,7 @@ def test_every_kind_of_mechanism_is_audited():
     for kind in (
         "counts",
         "sum",
+        "moments",
         "steps",
         "Laplace",
         "Gaussian",

@@ -11,7 +11,7 @@ from scipy.special import gammaln
 from scipy.stats import chi2
 
 from tacit.infer.categorical import dirichlet
-from tacit.infer.latent_counts import MISSING, _PRESENT, ROWS, Rows, sample_counts
+from tacit.infer.latent_counts import _PRESENT, MISSING, ROWS, Rows, sample_counts
 from tacit.infer.noise import Law
 
 LAPLACE, GAUSSIAN = Law("discrete_laplace", 2.0), Law("discrete_gaussian", 1.7)

@@ -80,14 +80,21 @@ def l1_sensitivity(what: MomentsOf, shape: Shape) -> float:
 
 def l2_sensitivity(what: MomentsOf, shape: Shape) -> float:
     """The same in L2; the products of two columns have the shape of a square over sqrt(2)."""
-    d = what.width
-    rows, a = 1 / shape.rows**2, 1 / shape.sum**2
-    b = 1 / shape.square**2 if what.degree == 2 else 0.0
-    one = rows * what.counted + a * d + b * d**2  # proof: moments-one-row
+    one = unit_norm(what, shape)  # proof: moments-one-row
     if what.neighbours == "add_remove":
-        return what.rows_per_unit * math.sqrt(one)
+        return one
+    d, a = what.width, 1 / shape.sum**2
+    b = 1 / shape.square**2 if what.degree == 2 else 0.0
     pair = _pair_on_a_line(a, b) if d == 1 else _pair_in_a_ball(a, b, d)  # proof: moments-l2
-    return what.rows_per_unit * math.sqrt(max(pair, one if what.counted else 0.0))
+    return max(what.rows_per_unit * math.sqrt(pair), one if what.counted else 0.0)
+
+
+def unit_norm(what: MomentsOf, shape: Shape) -> float:
+    """The largest L2 norm of what one unit adds, each coordinate divided by its shape."""
+    d = what.width
+    square = d**2 / shape.square**2 if what.degree == 2 else 0.0
+    rows = 1 / shape.rows**2 if what.counted else 0.0
+    return what.rows_per_unit * math.sqrt(rows + d / shape.sum**2 + square)
 
 
 def _pair_on_a_line(a: float, b: float) -> float:
@@ -115,8 +122,9 @@ def calibrate_moments(
         factor = l1_sensitivity(what, shape) * margin / float(mechanism.epsilon)
         scales = _scales(what, shape, 1.0)
         return pure(mechanism, tuple(_laplace(factor * s, grid) for s, grid in scales))
-    unit = l2_sensitivity(what, shape)
-    multiplier, cost = price(mechanism, 1.0, discrete_loss(what.coordinates, 2.0**GRID_BITS))
+    unit = unit_norm(what, shape)
+    loss = discrete_loss(what.coordinates, 2.0**GRID_BITS)
+    multiplier, cost = price(mechanism, l2_sensitivity(what, shape) / unit * margin, loss)
     factor = multiplier * unit * margin
     scales = _fine(_scales(what, shape, math.sqrt(2)), factor)
     noise = tuple(gaussian_noise(factor * s, grid) for s, grid in scales)

@@ -22,6 +22,8 @@ from dataclasses import dataclass
 import numba
 import numpy as np
 
+from tacit.infer.latent_counts import MISSING, ROWS
+
 _WARM_UP = 300
 _compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
 
@@ -134,10 +136,10 @@ def _log_rows(n, facts, limits):  # type: ignore[no-untyped-def]
     log += _lgamma_d(0.5 * (nu + n), d) - _lgamma_d(0.5 * (n - 1), d)
     if shape > 0:
         log += math.lgamma(shape + 0.5 * n) - math.lgamma(0.5 * (n - d - 1))
-    log += math.lgamma(n + 0.5) - math.lgamma(n + 1.0)
+    log += math.lgamma(n + ROWS) - math.lgamma(n + 1.0)
     if limits[2] >= 0:
         lost = max(limits[2] - n, 0.0)
-        log += math.lgamma(lost + 0.25) - math.lgamma(lost + 1.0)
+        log += math.lgamma(lost + MISSING) - math.lgamma(lost + 1.0)
     return log
 
 

@@ -56,6 +56,11 @@ class Moments:
             raise QueryError(f"Expected degree={self.degree!r} to be 1 (sums) or 2 (products too).")
         if self.split is not None:
             object.__setattr__(self, "split", _ratios(self.split))
+        if len(set(self.names)) < len(self.names):
+            raise QueryError(
+                f"Expected columns whose moments have names of their own, got {columns}: rename "
+                'the one that is called "rows" or like a product.'
+            )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -72,7 +77,8 @@ class Moments:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        return {"type": "Moments", **vars(self), "columns": list(self.columns)}
+        split = None if self.split is None else list(self.split)
+        return {"type": "Moments", **vars(self), "columns": list(self.columns), "split": split}
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> Moments:
@@ -103,7 +109,10 @@ def scale_of(column: Column, centred: bool = True) -> tuple[float, float]:
     low, high = bounds_of(column)
     if not centred:
         return 0.0, max(abs(low), abs(high))
-    return low / 2 + high / 2, high / 2 - low / 2
+    half = high / 2 - low / 2
+    if not half > 0:  # tiny numbers that cannot be halved
+        raise QueryError(f"Expected bounds of column {column.name!r} further apart.")
+    return low / 2 + high / 2, half
 
 
 def _ratios(split: Any) -> tuple[float, float, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Protocol, Unpack, runtime_checkable
 
@@ -25,9 +26,11 @@ class Quote:
 
     @property
     def variance(self) -> float | None:
-        """Of one number, averaged over the blocks; None for draws, which add no noise."""
+        """Of one number, on geometric average, since blocks differ in units; None for draws."""
         parts = [law.variance for law in self.noise if law.variance is not None]
-        return sum(parts) / len(parts) if parts else None
+        if not parts or min(parts) == 0:
+            return 0.0 if parts else None
+        return math.exp(sum(map(math.log, parts)) / len(parts))
 
 
 class Releaser(Protocol):

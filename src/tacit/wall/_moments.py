@@ -17,7 +17,7 @@ import numpy as np
 from tacit.accounting import Calibration
 from tacit.accounting.moments import SUM_BITS, MomentsOf, calibrate_moments, grids
 from tacit.spec.mechanisms import Gaussian, Laplace
-from tacit.spec.moments import ROWS, Moments, scale_of
+from tacit.spec.moments import Moments, scale_of
 from tacit.spec.release import Block, Noise
 from tacit.spec.schema import Schema
 from tacit.wall._columns import real, value
@@ -71,18 +71,16 @@ def resolve_moments(query: Moments, schema: Schema) -> ResolvedMoments:
 
 def moment_values(resolved: ResolvedMoments, statistic: Statistic) -> np.ndarray:
     """The exact moments as a symmetric matrix, the number of rows in its corner."""
-    columns = resolved.query.columns
-    named = dict(zip((block.name for block in resolved.blocks), statistic.steps, strict=True))
-    grid = dict(zip(named, grids(resolved.what), strict=True))
-    names = (ROWS, *columns)
-    matrix = np.zeros((len(names), len(names)))
-    matrix[0, 0] = named.get(ROWS, statistic.units)
-    for i, first in enumerate(columns, start=1):
-        matrix[0, i] = matrix[i, 0] = named[first] * grid[first]
-        for j, second in enumerate(columns[i - 1 :], start=i):
-            product = f"{first}*{second}"
-            if product in named:
-                matrix[i, j] = matrix[j, i] = named[product] * grid[product]
+    what = resolved.what
+    values = list(statistic.steps * np.array(grids(what)))
+    size = what.width + 1
+    places = [(0, i) for i in range(0 if what.counted else 1, size)]
+    if what.degree == 2:
+        places += [(i, j) for i in range(1, size) for j in range(i, size)]
+    matrix = np.zeros((size, size))
+    matrix[0, 0] = statistic.units  # unless it is counted
+    for (i, j), moment in zip(places, values, strict=True):
+        matrix[i, j] = matrix[j, i] = moment
     return matrix
 
 
@@ -106,15 +104,15 @@ def _sums(resolved: ResolvedMoments, source: Source) -> tuple[list[int], int]:
             for i, name in enumerate(query.columns)
         }
         rows = rows.select(first=rows["first"], rows=rows["complete"].cast("int64"), **whole)
-        sums = {"units": rows["first"], ROWS: rows["rows"]}
-        sums |= dict(zip(query.columns, (rows[q] for q in whole)))
+        # By place, never by name: a column may be called "units" or "rows".
+        moments = [rows["rows"]] if resolved.what.counted else []
+        moments += [rows[q] for q in whole]
         if query.degree == 2:
-            pairs = combinations_with_replacement(whole, 2)
-            products = [rows[a] * rows[b] for a, b in pairs]
-            sums |= dict(zip(query.names[1 + len(query.columns) :], products))
-        columns = {f"s{i}": moment.sum().fill_null(0) for i, moment in enumerate(sums.values())}
-        found = dict(zip(sums, rows.agg(**columns).to_pyarrow().to_pylist()[0].values()))
-    return [int(found[block.name]) for block in resolved.blocks], int(found["units"])
+            moments += [rows[a] * rows[b] for a, b in combinations_with_replacement(whole, 2)]
+        totals = [moment.sum().fill_null(0) for moment in (rows["first"], *moments)]
+        found = rows.agg(**{f"s{i}": total for i, total in enumerate(totals)}).to_pyarrow()
+        units, *values = (int(column[0].as_py()) for column in found.columns)
+    return values, units
 
 
 def _steps(x: ir.FloatingValue, middle: float, half: float, degree: int) -> ir.IntegerValue:

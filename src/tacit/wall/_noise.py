@@ -123,8 +123,7 @@ def _filled(noise: Noise, size: int, words: Words) -> np.ndarray:
             done, used, doubt = _bulk.fill_laplace(out, done, np.uint64(t), shift, left)
         left = left[used:]
         if doubt:
-            draw_one = (lambda s: s.gaussian(t)) if gaussian else (lambda s: s.laplace(t, shift))
-            out[done], left = _settled(draw_one, left, words)
+            out[done], left = _settled(_one(noise), left, words)
             done += 1
         elif done < size:
             # What a cut sample had read is read again: dropping it would favour short samples.
@@ -136,11 +135,19 @@ def draw_seeded(noise: Noise, size: int, words: Words) -> np.ndarray:
     """The same from given words, in long arithmetic where the law is too wide for 64 bits."""
     if fits_bulk(noise):
         return draw_bulk(noise, size, words)
-    sigma, left = round(noise.scale / noise.grid), words(64)
+    draw_one, left = _one(noise), words(64)
     out = np.zeros(size, np.int64)
     for i in range(size):
-        out[i], left = _settled(lambda stream: stream.gaussian(sigma), left, words)
+        out[i], left = _settled(draw_one, left, words)
     return out
+
+
+def _one(noise: Noise) -> Callable[[Stream], int]:
+    """One sample of a law, in long arithmetic."""
+    t, over = (noise.scale / noise.grid).as_integer_ratio()
+    if noise.family == "discrete_gaussian":
+        return lambda stream: stream.gaussian(t)
+    return lambda stream: stream.laplace(t, over.bit_length() - 1)
 
 
 def _settled(
