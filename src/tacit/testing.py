@@ -27,28 +27,35 @@ from tacit.spec.sums import Bound, BoundedSum
 from tacit.wall._counts import resolve_counts
 from tacit.wall._evaluate import Resolved
 from tacit.wall._moments import resolve_moments
-from tacit.wall._noise import Statistic
-from tacit.wall._public import answer
+from tacit.wall._noise import Statistic, os_words
+from tacit.wall._public import answer, seeded_words
 
 _FINE = 2.0**-40
 
 
 def simulated_release(
-    schema: Schema, query: Query, mechanism: Mechanism, value: Sequence[float], units: int
+    schema: Schema,
+    query: Query,
+    mechanism: Mechanism,
+    value: Sequence[float] | np.ndarray,
+    units: int,
+    *,
+    seed: int | None = None,
 ) -> Release:
     """What a wall would release if the statistic were `value`: the same law, the same noise.
 
-    `value` is in the order of `Release.value`, or counts of the levels for a draw. The result is
-    stamped "public data".
+    `value` is in the order of `Release.value`; for a draw, counts of the levels or the steps of
+    exact moments. The result is stamped "public data".
     """
 
     def read(resolved: Resolved, noise: tuple[Noise, ...]) -> Statistic:
-        if noise[0].family == "draw":  # from the counts themselves
+        if noise[0].family == "draw":  # from the statistic itself
             return Statistic(np.asarray(value, np.int64), units)
         grids = np.repeat([law.grid for law in noise], [block.size for block in resolved.blocks])
         return Statistic(np.rint(np.asarray(value) / grids).astype(np.int64), units)
 
-    return answer(schema, query, mechanism, read)
+    words = os_words if seed is None else seeded_words(str(seed))
+    return answer(schema, query, mechanism, read, words)
 
 
 class Rehearsal:

@@ -101,7 +101,22 @@ class OneParameter:
         if self.whole:  # where nearly all are at the cap, as few whole steps away as a Poisson has
             away = np.maximum(n * self.high - s, n * (self.high - mean[-1]))
             log += away * np.log(away) - away + 0.5 * np.log(2 * np.pi * away) - gammaln(away + 1)
-        return log
+            return log
+        return log + self._log_beyond(s / n, average, n)
+
+    def _log_beyond(self, average: np.ndarray, known: np.ndarray, n: float) -> np.ndarray:
+        """What is added nearer to a bound than was scanned: values pile up exponentially there."""
+        if np.array_equal(average, known):
+            return np.zeros_like(average)
+
+        def unbounded(mean: np.ndarray) -> np.ndarray:
+            free = self.free_natural(mean)
+            return self.free_partition(free) - free * mean
+
+        left, right = average - self.low, self.high - average
+        gap = np.where(average < known, left / (known - self.low), right / (self.high - known))
+        log = np.log(np.maximum(np.where(average == known, 1.0, gap), 1e-300))
+        return (n - 1) * log + n * (unbounded(known) - unbounded(average))
 
 
 def poisson(cap: float) -> OneParameter:
@@ -172,7 +187,7 @@ def normal(low: float, high: float, sd: float) -> OneParameter:
 
     width = high - low
     reach = np.sinh(np.linspace(-12, 12, 3001)) / np.sinh(12)
-    means = (low + high) / 2 + reach * (2 * width + 60 * sd + 20 * sd**2 / width)
+    means = (low + high) / 2 + reach * (10 * width + 60 * sd + 20 * sd**2 / width)
     return OneParameter(
         low=low,
         high=high,

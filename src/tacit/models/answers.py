@@ -8,7 +8,7 @@ from typing import Any
 from tacit.infer.from_draw import check_usable
 from tacit.spec.draws import BallRegression, BoundedNormal, ConjugateDraw, TruncatedDirichlet
 from tacit.spec.errors import ModelError
-from tacit.spec.keys import Key
+from tacit.spec.keys import Is, Key
 from tacit.spec.moments import Moments
 from tacit.spec.queries import Counts
 from tacit.spec.release import Release
@@ -18,9 +18,11 @@ from tacit.spec.schema import Schema
 def check_answers(release: Release, query: Counts | Moments) -> None:
     """Refuse a release that cannot serve: other counts, or without the moments that are needed.
 
-    A draw from these counts, under any prior, serves too.
+    Counts of each level serve for some of them together, and draws from counts under any prior.
     """
     match query, release.query:
+        case Counts(columns=(Is(column=column),)), Counts(columns=(str() as counted,), by=()):
+            serves = column == counted  # each of its levels
         case Counts(columns=columns), ConjugateDraw(law=TruncatedDirichlet(key=key)):
             serves = (key,) == columns
         case Moments(columns=(column,)), ConjugateDraw(law=BoundedNormal(column=drawn)):

@@ -16,7 +16,7 @@ from tacit.posterior import Posterior
 from tacit.spec.columns import Label
 from tacit.spec.draws import ConjugateDraw
 from tacit.spec.errors import ModelError
-from tacit.spec.keys import Is
+from tacit.spec.keys import Is, labels_of
 from tacit.spec.queries import Counts
 from tacit.spec.release import Release
 from tacit.spec.sampling import Sampling, SamplingOptions
@@ -55,22 +55,24 @@ class BetaBernoulli:
         object.__setattr__(self, "prior", positive(self.prior, 2, "prior=(a, b)"))
 
     def query(self) -> Counts:
-        levels = self.success if isinstance(self.success, (tuple, list)) else (self.success,)
-        return Counts((Is(self.column, tuple(levels)),))
+        return Counts((self._key(),))
 
     def draw_query(
         self, schema: Schema, *, truncation: Any, draws: int, temper_prior: bool
     ) -> ConjugateDraw:
-        (key,) = self.query().columns
+        key = self._key()
         return conjugate_draw(schema, key, self.prior[::-1], truncation, draws, temper_prior)
 
     def posterior(self, release: Release, **sampling: Unpack[SamplingOptions]) -> Posterior:
         """The posterior of the success probability `p` given its counts with noise, or a draw."""
         how = Sampling.of(sampling)
         check_answers(release, self.query())
+        success = self._success(release)
         successes, failures = self.prior
-        drawn = draw_probabilities(release, self.column, np.array([failures, successes]), how)
-        p = drawn.probability[:, 1]
+        # A Beta prior of levels taken together: the same Dirichlet prior, added up.
+        prior = np.where(success, successes / success.sum(), failures / (~success).sum())
+        drawn = draw_probabilities(release, self.column, prior, how)
+        p = drawn.probability[:, success].sum(axis=1)
         return Posterior.of(
             describe(self),
             release,
@@ -78,6 +80,23 @@ class BetaBernoulli:
             {"p": p, "rows": drawn.rows},
             predicted={self.column: drawn.rng.random(len(p)) < p},
         )
+
+    def _key(self) -> Is:
+        levels = self.success if isinstance(self.success, (tuple, list)) else (self.success,)
+        return Is(self.column, tuple(levels))
+
+    def _success(self, release: Release) -> np.ndarray:
+        """Which cells of the release are successes: one of two, or some of all levels."""
+        key = self._key()
+        labels_of(key, release.schema)  # refuses unknown levels
+        if not isinstance(release.query, Counts) or release.query == self.query():
+            return np.array([False, True])
+        success = np.array(
+            [label in key.levels for label in labels_of(self.column, release.schema)]
+        )
+        if success.all():
+            raise ModelError(f"Expected a level of {self.column!r} that is not a success.")
+        return success
 
     def log_prior(self, draws: Mapping[str, np.ndarray], release: Release) -> np.ndarray:
         """The log density of the prior at draws of `p`."""

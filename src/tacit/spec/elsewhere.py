@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
+from itertools import combinations_with_replacement
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
 from tacit.spec.budget import delta_of, epsilon_of
 from tacit.spec.certificate import Certificate
+from tacit.spec.columns import Label
 from tacit.spec.errors import QueryError
 from tacit.spec.keys import Is, labels_of, name_of
-from tacit.spec.moments import ROWS, Moments, scale_of
+from tacit.spec.moments import Moments, scale_of
 from tacit.spec.queries import Counts, Query
 from tacit.spec.release import Axis, Block, Family, Noise, Release
 from tacit.spec.schema import Schema
@@ -25,6 +28,7 @@ _FAMILIES: Mapping[str, Family] = {
     "discrete_laplace": "discrete_laplace",
     "discrete_gaussian": "discrete_gaussian",
 }
+_LARGEST = 1e15  # as large as counts and sums get while doubles still tell neighbours apart
 
 
 def release_from_table(
@@ -45,11 +49,10 @@ def release_from_table(
         raise QueryError("Expected values as a mapping from names to noisy numbers.")
     if (n is None) != (schema.neighbours == "add_remove"):
         raise QueryError("Expected n= under replace_one, where it is public, and only there.")
-    if n is not None and (isinstance(n, bool) or not isinstance(n, int) or n < 0):
-        raise QueryError(f"Expected n={n!r} to be a whole number >= 0.")
+    units = None if n is None else _units(n)
     match query:
         case Counts():
-            blocks, parts = _counts(values, query, schema, scale)
+            query, blocks, parts = _counts(values, query, schema, scale, units)
         case Moments():
             blocks, parts = _moments(values, query, schema, scale)
         case _:
@@ -57,13 +60,13 @@ def release_from_table(
     whole = family.startswith("discrete") and isinstance(query, Counts)
     laws = tuple(Noise(family, b, 1.0 if whole else _grid(numbers, b)) for numbers, b in parts)
     steps = [np.rint(numbers / law.grid) for (numbers, _), law in zip(parts, laws, strict=True)]
-    if whole and any(np.any(s * law.grid != p[0]) for s, law, p in zip(steps, laws, parts)):
+    if whole and any(np.any(s != numbers) for s, (numbers, _) in zip(steps, parts, strict=True)):
         raise QueryError(f'Expected whole numbers with noise={noise!r}, or noise="laplace".')
     return Release(
         steps=np.concatenate(steps).astype(np.int64),
         blocks=blocks,
         noise=laws,
-        n=n,
+        n=units,
         schema=schema,
         query=query,
         certificate=_certificate(schema, laws, epsilon, delta),
@@ -74,65 +77,87 @@ Parts = list[tuple[np.ndarray, float]]  # numbers of a block, and the scale of t
 
 
 def _counts(
-    values: Mapping[Any, float], query: Counts, schema: Schema, scale: float | Mapping[str, float]
-) -> tuple[tuple[Block, ...], Parts]:
+    values: Mapping[Any, float],
+    query: Counts,
+    schema: Schema,
+    scale: float | Mapping[str, float],
+    n: int | None,
+) -> tuple[Counts, tuple[Block, ...], Parts]:
+    """One table, and the query that it answers: a count of each level where they were given so."""
     if len(query.columns) != 1 or query.by:
         raise QueryError("Expected Counts of one column; combine more by hand.")
     (key,) = query.columns
-    name = name_of(key)
-    labels = labels_of(key, schema)
-    if isinstance(key, Is) and not set(values) <= {*labels, None}:  # given level by level
-        known = schema[name].labels
-        _check_names(values, known)
-        merged = {False: 0.0, True: 0.0}
-        for level in known:
-            merged[level in key.levels] += float(values[level])
-        if len(known) > 2:
-            raise QueryError("Expected values for False and True: merged cells add up their noise.")
-        values = {**merged, **({None: values[None]} if None in values else {})}
-    _check_names(values, labels)
+    name, labels = name_of(key), labels_of(key, schema)
+    if isinstance(key, Is) and not set(values) <= {*labels, None}:
+        query, labels = Counts((name,)), schema[name].labels  # proportions of a whole add up
+    total = schema[name].default is not None
+    axis: tuple[Label, ...] = labels
+    omitted: tuple[Label, ...] = ()
     if None in values:
-        labels = (*labels, None)
-    numbers = np.array([_number(values[label], str(label)) for label in labels])
-    return (Block(name, (Axis(name, labels),)),), [(numbers, _scale(scale, name))]
+        if total:
+            raise QueryError(f"Expected no missing values: {name!r} has a default.")
+        axis = (*labels, None)
+    elif n is not None and not total:
+        raise QueryError(
+            f"Expected how many of the n rows have no {name!r}, as None: ..., or a schema with "
+            f"default= for it, if all of them have one."
+        )
+    numbers = {label: _number(value, str(label)) for label, value in values.items()}
+    if n is not None and total and schema.max_rows_per_unit == 1 and len(labels) == 2:
+        if set(numbers) == {labels[0]}:  # the two add up to n
+            numbers = {labels[1]: n - numbers[labels[0]]}
+        if set(numbers) == {labels[1]}:
+            axis, omitted = labels[1:], labels[:1]
+    if set(numbers) != set(axis):
+        raise QueryError(f"Expected values for {_listed(labels)}, got {_listed(values)}.")
+    block = Block(name, (Axis(name, axis),), omitted)
+    return query, (block,), [(np.array([numbers[label] for label in axis]), _scale(scale, name))]
 
 
 def _moments(
     values: Mapping[Any, float], query: Moments, schema: Schema, scale: float | Mapping[str, float]
 ) -> tuple[tuple[Block, ...], Parts]:
     names = query.names[1:] if query.rows_are_public(schema) else query.names
-    missing = [name for name in names if name not in values]
-    if missing or set(values) - set(query.names):
-        raise QueryError(f"Expected values for {', '.join(names)}, got {', '.join(values)}.")
+    if set(names) - set(values) or set(values) - set(query.names):
+        raise QueryError(f"Expected values for {_listed(names)}, got {_listed(values)}.")
     if query.centred:
         raise QueryError("Expected query=tacit.Moments(..., centred=False) for sums of x itself.")
+    largest = [scale_of(schema[column], centred=False)[1] for column in query.columns]
+    units = [1.0, *largest]
+    if query.degree == 2:
+        units += [a * b for a, b in combinations_with_replacement(largest, 2)]
     parts: Parts = []
-    for name in names:
-        columns = [] if name == ROWS else [name] if name in query.columns else name.split("*")
-        unit = math.prod(scale_of(schema[column], centred=False)[1] for column in columns)
-        parts.append((np.array([_number(values[name], name) / unit]), _scale(scale, name) / unit))
+    for name, unit in zip(query.names, units, strict=True):
+        if name in names:
+            number = _number(values[name], name) / unit
+            parts.append((np.array([number]), _scale(scale, name) / unit))
     return tuple(Block(name, ()) for name in names), parts
 
 
-def _check_names(values: Mapping[Any, float], labels: tuple[Any, ...]) -> None:
-    wanted, given = set(labels), set(values) - {None}
-    if given != wanted:
-        raise QueryError(
-            f"Expected values for {', '.join(map(str, labels))}, got {', '.join(map(str, values))}."
-        )
+def _listed(names: Iterable[Any]) -> str:
+    return ", ".join(map(str, names))
+
+
+def _units(n: Any) -> int:
+    """The public number of units; whole numbers of NumPy and pandas are as good as Python's."""
+    if isinstance(n, bool) or not isinstance(n, Integral) or n < 0:
+        raise QueryError(f"Expected n={n!r} to be a whole number >= 0.")
+    return int(n)
 
 
 def _number(value: Any, name: str) -> float:
-    if isinstance(value, bool) or not np.isscalar(value) or not math.isfinite(value):  # type: ignore[arg-type]
-        raise QueryError(f"Expected a finite number for {name!r}, got {value!r}.")
-    return float(value)  # type: ignore[arg-type]
+    if isinstance(value, bool) or not isinstance(value, (Real, Decimal)):
+        raise QueryError(f"Expected a number for {name!r}, got {value!r}.")
+    if not abs(float(value)) <= _LARGEST:
+        raise QueryError(f"Expected a number up to {_LARGEST:g} for {name!r}, got {value!r}.")
+    return float(value)
 
 
 def _scale(scale: float | Mapping[str, float], name: str) -> float:
     given = scale.get(name) if isinstance(scale, Mapping) else scale
-    if isinstance(given, bool) or not isinstance(given, (int, float)) or not 0 < given < math.inf:
+    if isinstance(given, bool) or not isinstance(given, (Real, Decimal)) or not given > 0:
         raise QueryError(f"Expected scale > 0 for {name!r}, got {given!r}.")
-    return float(given)
+    return _number(given, name)
 
 
 def _grid(numbers: np.ndarray, scale: float) -> float:
