@@ -1,4 +1,4 @@
-"""Laws of draws: densities, and exact samplers as functions of uniform numbers.
+"""Laws of noise and of draws: densities, and exact samplers as functions of random words.
 
-No data and no entropy. The wall draws with them, audits and inference use their densities.
+No data and no entropy: the wall brings both. Audits and inference use the densities.
 """

@@ -1,7 +1,7 @@
 """Exact discrete noise and exact samples of units, from the operating system's entropy.
 
 Ordinary releases take their noise from OpenDP; large ones, and steps of a lease, from the compiled
-samplers of `_bulk`. Nothing here holds state or words between calls, so there is nothing to copy,
+samplers of `laws/bulk.py`. Nothing here holds state or words between calls, so there is nothing to copy,
 fork or pickle. The noise is drawn without the data in sight and added in integers.
 """
 
@@ -19,9 +19,9 @@ from opendp.measurements import make_gaussian, make_laplace
 from opendp.metrics import l1_distance, l2_distance
 from opendp.mod import enable_features
 
+from tacit.laws import bulk
+from tacit.laws.discrete import OutOfWords, Stream
 from tacit.spec.release import Block, Noise
-from tacit.wall import _bulk
-from tacit.wall._exact import OutOfWords, Stream
 
 enable_features("contrib")
 
@@ -94,9 +94,9 @@ def fits_bulk(noise: Noise) -> bool:
     """Whether the compiled samplers can draw this law: a whole sigma, or a Laplace fraction."""
     scale = noise.scale / noise.grid
     if noise.family == "discrete_gaussian":
-        return scale.is_integer() and 1 <= scale <= _bulk.LARGEST_SIGMA
+        return scale.is_integer() and 1 <= scale <= bulk.LARGEST_SIGMA
     t, over = scale.as_integer_ratio()
-    return 0 < t <= _bulk.LARGEST_LAPLACE and over.bit_length() <= 60
+    return 0 < t <= bulk.LARGEST_LAPLACE and over.bit_length() <= 60
 
 
 def draw_bulk(noise: Noise, size: int, words: Words = os_words) -> np.ndarray:
@@ -118,9 +118,9 @@ def _filled(noise: Noise, size: int, words: Words) -> np.ndarray:
     left = words(each * size + 128)
     while done < size:
         if gaussian:
-            done, used, doubt = _bulk.fill_gaussian(out, done, np.uint64(t), left)
+            done, used, doubt = bulk.fill_gaussian(out, done, np.uint64(t), left)
         else:
-            done, used, doubt = _bulk.fill_laplace(out, done, np.uint64(t), shift, left)
+            done, used, doubt = bulk.fill_laplace(out, done, np.uint64(t), shift, left)
         left = left[used:]
         if doubt:
             out[done], left = _settled(_one(noise), left, words)
@@ -175,7 +175,7 @@ def draw_poisson(n: int, rate: float, words: Words = os_words) -> np.ndarray:
             out = np.concatenate([out, np.zeros_like(out)])
         if left.size < 2:
             left = np.concatenate([left, words(int(2.2 * (n - last) * rate) + 16)])
-        done, last, used, doubt = _bulk.fill_skips(out, done, last, n, np.uint64(k), left)
+        done, last, used, doubt = bulk.fill_skips(out, done, last, n, np.uint64(k), left)
         left = left[used:]
         if doubt:
             passed, left = _settled(lambda s: s.skip(k), left, words)
@@ -188,7 +188,7 @@ def draw_poisson(n: int, rate: float, words: Words = os_words) -> np.ndarray:
 
 def skip_numerator(rate: float) -> int:
     """The largest k for which 1 - exp(-k / 2^32) is at most `rate`, or a little less."""
-    return max(1, math.floor(-math.log1p(-rate) * 2.0**_bulk.SKIP_BITS * (1 - 1e-14)))
+    return max(1, math.floor(-math.log1p(-rate) * 2.0**bulk.SKIP_BITS * (1 - 1e-14)))
 
 
 def draw_subset(order: np.ndarray, size: int, words: Words = os_words) -> np.ndarray:
@@ -196,7 +196,7 @@ def draw_subset(order: np.ndarray, size: int, words: Words = os_words) -> np.nda
     done, left = 0, np.zeros(0, np.uint32)
     while done < size:
         stock = np.concatenate([left, words(2 * (size - done) + 16)])
-        done, used = _bulk.shuffle_front(order, done, size, stock)
+        done, used = bulk.shuffle_front(order, done, size, stock)
         left = stock[used:]
     return np.sort(order[:size])
 

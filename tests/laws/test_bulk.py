@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, chi2, norm
 
+from tacit.laws import bulk
+from tacit.laws.discrete import OutOfWords, Stream
 from tacit.spec.release import Noise
-from tacit.wall import _bulk, _noise
-from tacit.wall._exact import OutOfWords, Stream
+from tacit.wall import _noise
 from tacit.wall._noise import draw, draw_bulk, draw_poisson, draw_subset, os_words
 from tacit.wall._public import seeded_words
 from tests.wall.test_noise import ALARM, chi_square_p
@@ -132,14 +133,14 @@ def test_samples_in_doubt_are_settled_and_not_dropped(noise, monkeypatch):
     settled = []
     original = _noise._settled
     monkeypatch.setattr(_noise, "_settled", lambda *a: (settled.append(1), original(*a))[1])
-    monkeypatch.setattr(_noise, "_bulk", _doubtful())
+    monkeypatch.setattr(_noise, "bulk", _doubtful())
     np.testing.assert_array_equal(draw_bulk(noise, 500, stream(words, 0)), sure)
     assert len(settled) > 20
 
 
 def _doubtful():
     """The compiled module once more, with a margin of a fortieth."""
-    code = Path(_bulk.__file__).read_text().replace("_MARGIN = 64.0", "_MARGIN = 2.0**32 / 40")
+    code = Path(bulk.__file__).read_text().replace("_MARGIN = 64.0", "_MARGIN = 2.0**32 / 40")
     module = types.ModuleType("doubtful")
     exec(compile(code.replace("cache=True, ", ""), "doubtful", "exec"), module.__dict__)
     return module
@@ -228,7 +229,7 @@ def test_a_doubtful_skip_is_settled_exactly():
         for nudge, expected in ((-1, j), (1, j - 1)):
             w = int(border) + nudge
             words = np.array([w >> 32, w & 0xFFFFFFFF], np.uint32)
-            found = _bulk.fill_skips(np.zeros(4, np.int64), 0, -1, 10**6, np.uint64(k), words)
+            found = bulk.fill_skips(np.zeros(4, np.int64), 0, -1, 10**6, np.uint64(k), words)
             assert found == (0, -1, 0, True)
             assert Stream(words).skip(k) == expected
             more = stream(np.append(words, os_words(60_000)), 0)
@@ -243,6 +244,6 @@ def test_where_the_compiled_skip_decides_it_is_right(w, rate):
     k = _noise.skip_numerator(rate)
     words = np.array([w >> 32, w & 0xFFFFFFFF], np.uint32)
     out = np.zeros(4, np.int64)
-    _, last, _, doubt = _bulk.fill_skips(out, 0, -1, 2**40, np.uint64(k), words)
+    _, last, _, doubt = bulk.fill_skips(out, 0, -1, 2**40, np.uint64(k), words)
     if not doubt:
         assert last == Stream(words).skip(k)

@@ -1,4 +1,4 @@
-"""The samplers of `_bulk` in plain Python and long arithmetic: slow, short, and never in doubt.
+"""The samplers of `bulk` in plain Python and long arithmetic: slow, short, and never in doubt.
 
 Canonne, Kamath and Steinke (2020), on a stream of random 32-bit words. The compiled samplers come
 here for the rare sample in which a double cannot decide, and tests compare the two word by word.

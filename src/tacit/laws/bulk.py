@@ -1,8 +1,8 @@
 """Exact samplers, compiled: discrete Laplace and Gaussian, geometric skips, subsets.
 
 The algorithms are those of Canonne, Kamath and Steinke (2020), on a stream of random 32-bit words;
-`_exact` has them in plain Python. A double decides a coin or a floor only where it can do so with
-certainty, and reports a doubt elsewhere: that sample is then computed by `_exact` from the same
+`discrete` has them in plain Python. A double decides a coin or a floor only where it can do so with
+certainty, and reports a doubt elsewhere: that sample is then computed by `discrete` from the same
 words. A call that runs out of words in the middle of a sample leaves them for the next try, so that
 long samples are as likely as they should be.
 """
