@@ -1,8 +1,8 @@
 """Exact discrete noise and exact samples of units, from the operating system's entropy.
 
 Ordinary releases take their noise from OpenDP; large ones, and steps of a lease, from the compiled
-samplers of `laws/bulk.py`. Nothing here holds state or words between calls, so there is nothing to copy,
-fork or pickle. The noise is drawn without the data in sight and added in integers.
+samplers of `laws/bulk.py`. Nothing here holds state or words between calls, so there is nothing to
+copy, fork or pickle. The noise is drawn without the data in sight and added in integers.
 """
 
 from __future__ import annotations
