@@ -120,7 +120,7 @@ def test_missing_values_and_rows_beyond_the_bound_add_nothing():
         tacit.ConjugateDraw(LAW, 1000), tacit.Exact()
     )
     assert drawn.table("p").value[:, 0].mean() < 0.65  # 50 rows would give more than .75
-    assert draw_range(LAW, "replace_one", 2) == 2 * draw_range(LAW, "replace_one")
+    assert draw_range(LAW, bounded) == pytest.approx(2 * draw_range(LAW, schema()), rel=1e-15)
 
 
 def test_public_draws_can_be_seeded_and_the_walls_cannot():

@@ -65,7 +65,10 @@ def draw_range(law: DrawLaw, schema: Schema) -> float:
 
 def _spread(x: float, low: float, high: float) -> float:
     """The largest minus the smallest (x - theta)^2 for theta between low and high."""
-    return max((x - low) ** 2, (x - high) ** 2) - (x - min(max(x, low), high)) ** 2
+    near, far = sorted((abs(x - low), abs(x - high)))
+    if low <= x <= high:
+        return far**2
+    return (high - low) * (near + far)  # squares of large numbers would cancel
 
 
 def draw_slope(law: DrawLaw, schema: Schema) -> tuple[float, float]:

@@ -82,9 +82,9 @@ class BoundedNormal:
         numbers = (self.sd, *self.prior, self.low, self.high)
         if not all(_number(x) and abs(x) <= 1e100 for x in numbers):
             raise QueryError("Expected finite numbers for sd, prior, low and high.")
-        if not (self.sd > 0 and self.prior[1] > 0 and self.low < self.high):
+        if not (min(self.sd, self.prior[1]) >= 1e-100 and self.low < self.high):
             raise QueryError(
-                f"Expected sd > 0, a prior sd > 0 and low={self.low} < high={self.high}."
+                f"Expected sd and the prior's sd >= 1e-100 and low={self.low} < high={self.high}."
             )
         object.__setattr__(self, "prior", tuple(map(float, self.prior)))
 

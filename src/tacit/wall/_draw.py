@@ -159,8 +159,11 @@ def regression_law(
     assert isinstance(law, BallRegression)
     kept = temperature if query.temper_prior else 1.0
     size, variance = len(law.features) + 1, temperature * law.sd**2
-    precision = np.eye(size) / (law.scale**2 * kept) + moments[:size, :size] / variance
-    return np.linalg.solve(precision, moments[:size, size] / variance), precision
+    # By its axes, so that no data make it singular: columns may depend on each other.
+    curves, axes = np.linalg.eigh(moments[:size, :size])
+    curves = np.maximum(curves, 0.0) / variance + 1 / (law.scale**2 * kept)
+    mean = axes @ (axes.T @ moments[:size, size] / variance / curves)
+    return mean, (axes * curves) @ axes.T
 
 
 def to_grid(probability: np.ndarray, truncation: float) -> np.ndarray:
