@@ -88,7 +88,8 @@ def draw_slope(law: DrawLaw, schema: Schema) -> tuple[float, float]:
             # proof: draw-regression-slope
             longest = math.sqrt(1 + len(features))
             one = longest * (longest * radius + 1) / sd**2
-            pair, curve = 2 * one, 1 / scale**2
+            # Of two rows the products z z' pull against each other, and the targets add up.
+            pair, curve = longest * (longest * radius + 2) / sd**2, 1 / scale**2
     by_unit = pair if schema.neighbours == "replace_one" else one
     return schema.max_rows_per_unit * by_unit * _ROUNDING, curve
 
