@@ -99,14 +99,18 @@ def test_one_posterior_sample_replays_and_can_be_fitted_again(wall):
 
 
 def test_a_truncation_is_asked_for_before_anything_is_spent(wall):
+    def fitted(**options):
+        return tacit.fit(MODEL, wall, tacit.OnePosteriorSample(1, **options))
+
     for make, says in (
-        (lambda: tacit.OnePosteriorSample(1), "truncation=0.05"),
-        (lambda: tacit.OnePosteriorSample(1, truncation=0.7), "truncation"),
-        (lambda: tacit.OnePosteriorSample(1, truncation="much"), "truncation"),
+        (fitted, r"OnePosteriorSample\(..., truncation=0.05\)"),
+        (lambda: fitted(truncation=0.7), "truncation=0.7 < 1/2"),
+        (lambda: fitted(truncation="much"), "truncation"),
+        (lambda: fitted(truncation=(0, 1)), "truncation"),
         (lambda: tacit.OnePosteriorSample(1, truncation=0.1, draws=0), "draws"),
         (lambda: tacit.fit(MODEL, wall, tacit.Exponential(1)), "OnePosteriorSample"),
     ):
-        with pytest.raises(tacit.ModelError, match=says):
+        with pytest.raises(tacit.TacitError, match=says):
             make()
     with pytest.raises(tacit.BudgetError, match="epsilon"):
         tacit.OnePosteriorSample(truncation=0.05)

@@ -1,5 +1,6 @@
 """Ranges by brute force over the simplex, and what several draws cost."""
 
+import math
 from decimal import Decimal
 from itertools import combinations_with_replacement
 
@@ -8,10 +9,21 @@ import pytest
 
 from tacit.accounting import exponential_epsilon
 from tacit.accounting.draws import calibrate_draw, draw_range, range_of_each
-from tacit.spec.draws import TruncatedDirichlet
+from tacit.spec.columns import Categorical
+from tacit.spec.draws import ConjugateDraw, TruncatedDirichlet
 from tacit.spec.errors import BudgetError
 from tacit.spec.mechanisms import Exponential
 from tacit.spec.plan import Steps
+from tacit.spec.schema import Schema
+
+RELATIONS = ("replace_one", "add_remove")
+
+
+def described(column, neighbours, rows=1) -> Schema:
+    unit = None if rows == 1 else "who"
+    return Schema(
+        column, neighbours=neighbours, unit=unit, max_rows_per_unit=None if unit is None else rows
+    )
 
 
 def simplex(levels: int, truncation: float, parts: int = 24) -> np.ndarray:
@@ -31,12 +43,14 @@ def test_the_range_is_the_largest_over_all_units(levels, truncation, rows):
         for unit in combinations_with_replacement(range(levels + 1), rows)
     ]
     law = TruncatedDirichlet("x", (1.0,) * levels, truncation)
+    column = Categorical("x", [str(i) for i in range(levels)])
+    both = {relation: draw_range(law, described(column, relation, rows)) for relation in RELATIONS}
     worst = max(np.ptp(one - other) for one in units for other in units)
-    assert worst == pytest.approx(draw_range(law, "replace_one", rows), rel=1e-9)
-    assert worst <= draw_range(law, "replace_one", rows)
+    assert worst == pytest.approx(both["replace_one"], rel=1e-9)
+    assert worst <= both["replace_one"]
     worst = max(np.ptp(one) for one in units)
-    assert worst == pytest.approx(draw_range(law, "add_remove", rows), rel=1e-9)
-    assert worst <= draw_range(law, "add_remove", rows)
+    assert worst == pytest.approx(both["add_remove"], rel=1e-9)
+    assert worst <= both["add_remove"]
 
 
 @pytest.mark.parametrize("draws", [1, 2, 20, 200])
@@ -50,8 +64,10 @@ def test_draws_together_cost_what_was_offered(draws, delta):
         assert 0.999 < together <= 1 + 1e-9
         more = exponential_epsilon(1.001 * each, draws, delta, adaptive=False)
         assert more > 1
-    span = 5.0
-    found = calibrate_draw(mechanism, span, draws)
+    law = TruncatedDirichlet("x", (1.0, 1.0), 0.05)
+    schema = described(Categorical("x", ["a", "b"]), "replace_one")
+    span = draw_range(law, schema)
+    found = calibrate_draw(mechanism, ConjugateDraw(law, draws), schema)
     assert found.noise[0].scale == pytest.approx(span / each)
     assert span / found.noise[0].scale <= each
     assert found.cost.epsilon == 1
@@ -59,10 +75,13 @@ def test_draws_together_cost_what_was_offered(draws, delta):
 
 
 def test_a_draw_that_is_private_enough_costs_what_it_costs():
-    found = calibrate_draw(Exponential(10), 1.25, 3)
+    schema = described(Categorical("x", ["a", "b"]), "add_remove")
+    law = TruncatedDirichlet("x", (1.0, 1.0), 1 / (1 + math.exp(1.25)))
+    found = calibrate_draw(Exponential(10), ConjugateDraw(law, 3), schema)
     assert found.noise[0].scale == 1
     assert Decimal("3.75") <= found.cost.epsilon < Decimal("3.7501")
-    composed = calibrate_draw(Exponential(10, 1e-5), 0.1, 300)
+    law = TruncatedDirichlet("x", (1.0, 1.0), 1 / (1 + math.exp(0.1)))
+    composed = calibrate_draw(Exponential(10, 1e-5), ConjugateDraw(law, 300), schema)
     assert float(composed.cost.epsilon) == pytest.approx(
         exponential_epsilon(0.1, 300, 1e-5, adaptive=False), rel=1e-5
     )

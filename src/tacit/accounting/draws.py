@@ -65,7 +65,10 @@ def draw_range(law: DrawLaw, schema: Schema) -> float:
 
 def _spread(x: float, low: float, high: float) -> float:
     """The largest minus the smallest (x - theta)^2 for theta between low and high."""
-    return max((x - low) ** 2, (x - high) ** 2) - (x - min(max(x, low), high)) ** 2
+    near, far = sorted((abs(x - low), abs(x - high)))
+    if low <= x <= high:
+        return far**2
+    return (high - low) * (near + far)  # squares of large numbers would cancel
 
 
 def draw_slope(law: DrawLaw, schema: Schema) -> tuple[float, float]:
@@ -85,7 +88,8 @@ def draw_slope(law: DrawLaw, schema: Schema) -> tuple[float, float]:
             # proof: draw-regression-slope
             longest = math.sqrt(1 + len(features))
             one = longest * (longest * radius + 1) / sd**2
-            pair, curve = 2 * one, 1 / scale**2
+            # Of two rows the products z z' pull against each other, and the targets add up.
+            pair, curve = longest * (longest * radius + 2) / sd**2, 1 / scale**2
     by_unit = pair if schema.neighbours == "replace_one" else one
     return schema.max_rows_per_unit * by_unit * _ROUNDING, curve
 

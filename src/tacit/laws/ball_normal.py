@@ -7,10 +7,14 @@ the proposals to the ball's edge wastes least.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from scipy.special import ndtri
 
 from tacit.laws.log_gamma import Array, Uniform
+
+_AT_ONCE = 2**15  # proposals, where few are accepted: far outside, about 1 in sqrt(precision)
 
 
 def sample(mean: Array, precision: Array, radius: float, uniform: Uniform) -> Array:
@@ -22,15 +26,19 @@ def sample(mean: Array, precision: Array, radius: float, uniform: Uniform) -> Ar
     sharper = curves + 2 * tilt[:, None]
     middle, spread = curves * centre / sharper, 1 / np.sqrt(sharper)
     drawn = np.empty_like(centre)
-    left = np.arange(len(centre))
+    left, times = np.arange(len(centre)), 1
     while left.size:
-        noise = ndtri(uniform(left.size * centre.shape[1])).reshape(left.size, -1)
-        x = middle[left] + spread[left] * noise
-        square = (x**2).sum(axis=1)
-        chance = tilt[left] * (square - radius**2)
-        accepted = (square <= radius**2) & (np.log(uniform(left.size)) <= chance)
-        drawn[left[accepted]] = x[accepted]
-        left = left[~accepted]
+        shape = (left.size, times, centre.shape[1])
+        noise = ndtri(uniform(math.prod(shape))).reshape(shape)
+        x = middle[left, None] + spread[left, None] * noise
+        square = (x**2).sum(axis=2)
+        chance = tilt[left, None] * (square - radius**2)
+        coin = np.log(uniform(square.size)).reshape(square.shape)
+        accepted = (square <= radius**2) & (coin <= chance)
+        done, first = accepted.any(axis=1), accepted.argmax(axis=1)
+        drawn[left[done]] = x[done, first[done]]
+        left = left[~done]
+        times = max(times, min(2 * times, _AT_ONCE // max(left.size, 1)))
     return np.einsum("nij,nj->ni", axes, drawn)
 
 

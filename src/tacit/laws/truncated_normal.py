@@ -3,22 +3,41 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import log_ndtr, ndtri_exp
+from scipy.special import log_ndtr, ndtri
 
 from tacit.laws.log_gamma import Array, Uniform
 
 
-def sample(mean: float, sd: float, low: float, high: float, size: int, uniform: Uniform) -> Array:
-    """Independent draws, by the inverse of the distribution function in logarithms."""
-    a, b = (low - mean) / sd, (high - mean) / sd
-    flip = a > 0  # so that the shorter tail is the left one, where logarithms are accurate
+def shares(slope: float, curve: float, size: int, uniform: Uniform) -> Array:
+    """Independent draws from exp(slope s - curve s^2 / 2) on [0, 1], by rejection.
+
+    Proposals are uniform where the density hardly changes, exponential from the nearer end if the
+    peak lies beyond it, and normal otherwise: at least one in eight is accepted. Neither a mean nor
+    a distribution function is computed, so that nothing cancels however far the peak or flat the
+    law is.
+    """
+    flip = slope > curve / 2  # then 1 - s has its peak in the lower half, or below 0
     if flip:
-        a, b = -b, -a
-    u = uniform(size)
-    log = np.logaddexp(log_ndtr(a) + np.log1p(-u), log_ndtr(b) + np.log(u))
-    z = ndtri_exp(np.minimum(log, -0.0))
-    z = np.clip(-z if flip else z, (low - mean) / sd, (high - mean) / sd)
-    return np.clip(mean + sd * z, low, high)
+        slope = curve - slope
+    wide = np.sqrt(curve)
+    top = slope**2 / (2 * curve) if slope > 0 else 0.0
+    drawn = np.empty(size)
+    left = np.arange(size)
+    while left.size:
+        u, coin = uniform(2 * left.size).reshape(2, -1)
+        if wide <= 1 and -slope <= 1:
+            tried = u
+            log = slope * u - curve * u**2 / 2 - top
+        elif -slope >= wide:
+            tried = np.log1p(u * np.expm1(slope)) / slope
+            log = -0.5 * curve * tried**2
+        else:
+            tried = (ndtri(u) + slope / wide) / wide
+            log = np.where((tried >= 0) & (tried <= 1), 0.0, -np.inf)
+        accepted = np.log(coin) <= log
+        drawn[left[accepted]] = tried[accepted]
+        left = left[~accepted]
+    return 1 - drawn if flip else drawn
 
 
 def log_mass(mean: Array, sd: float, low: float, high: float) -> Array:

@@ -59,7 +59,7 @@ class OnePosteriorSample:
         object.__setattr__(self, "epsilon", mechanism.epsilon)
         object.__setattr__(self, "delta", mechanism.delta)
         object.__setattr__(self, "draws", draws)
-        object.__setattr__(self, "truncation", truncation)
+        object.__setattr__(self, "truncation", _floats(truncation))
         object.__setattr__(self, "temper_prior", temper_prior)
 
     def question(self, model: DrawModel, schema: Schema) -> tuple[ConjugateDraw, Exponential]:
@@ -83,3 +83,10 @@ class OnePosteriorSample:
         query, mechanism = self.question(model, releaser.schema)
         release = releaser.release(query, mechanism, name=name)
         return model.posterior(release, **sampling)
+
+
+def _floats(value: Any) -> Any:
+    """Decimals of a study file as floats; the model says what else is wrong."""
+    if isinstance(value, (tuple, list)):
+        return tuple(_floats(each) for each in value)
+    return float(value) if isinstance(value, Decimal) else value

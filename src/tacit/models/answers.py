@@ -47,5 +47,10 @@ def conjugate_draw(
 ) -> ConjugateDraw:
     """Draws of the levels' probabilities."""
     check_usable(schema)
+    if truncation is None:
+        raise ModelError(
+            "Expected OnePosteriorSample(..., truncation=0.05), or another smallest probability "
+            "that a draw can have: it bounds what one row can do and has no default."
+        )
     law = TruncatedDirichlet(key, tuple(float(a) for a in prior), truncation)
     return ConjugateDraw(law, draws, temper_prior)

@@ -79,12 +79,14 @@ class BoundedNormal:
     high: float
 
     def __post_init__(self) -> None:
+        if not isinstance(self.prior, (tuple, list)) or len(self.prior) != 2:
+            raise QueryError(f"Expected prior=(mean, sd), got {self.prior!r}.")
         numbers = (self.sd, *self.prior, self.low, self.high)
         if not all(_number(x) and abs(x) <= 1e100 for x in numbers):
             raise QueryError("Expected finite numbers for sd, prior, low and high.")
-        if not (self.sd > 0 and self.prior[1] > 0 and self.low < self.high):
+        if not (min(self.sd, self.prior[1]) >= 1e-100 and self.low < self.high):
             raise QueryError(
-                f"Expected sd > 0, a prior sd > 0 and low={self.low} < high={self.high}."
+                f"Expected sd and the prior's sd >= 1e-100 and low={self.low} < high={self.high}."
             )
         object.__setattr__(self, "prior", tuple(map(float, self.prior)))
 
@@ -117,6 +119,8 @@ class BallRegression:
             value = getattr(self, what)
             if not _number(value) or not 1e-6 <= value <= 1e6:
                 raise QueryError(f"Expected {what}={value!r} from 1e-6 to 1e6, on scaled columns.")
+        if self.scale > 1e4 * self.sd:
+            raise QueryError(f"Expected scale={self.scale} of at most 10,000 sd={self.sd}.")
 
     def to_dict(self) -> dict[str, Any]:
         return {"type": "BallRegression", **vars(self), "features": list(self.features)}

@@ -52,8 +52,11 @@ class Moments:
         object.__setattr__(self, "columns", columns)
         if not columns or len(set(columns)) < len(columns) or len(columns) > _MOST_COLUMNS:
             raise QueryError(f"Expected each column once, at least one, at most {_MOST_COLUMNS}.")
-        if self.degree not in (1, 2):
+        if isinstance(self.degree, bool) or self.degree not in (1, 2):
             raise QueryError(f"Expected degree={self.degree!r} to be 1 (sums) or 2 (products too).")
+        object.__setattr__(self, "degree", int(self.degree))
+        if not isinstance(self.centred, bool):
+            raise QueryError(f"Expected centred={self.centred!r} to be True or False.")
         if self.split is not None:
             object.__setattr__(self, "split", _ratios(self.split))
         if len(set(self.names)) < len(self.names):
@@ -127,4 +130,4 @@ def _ratios(split: Any) -> tuple[float, float, float]:
         )
     if max(split) > 1e6 * min(split):
         raise QueryError(f"Expected ratios up to a million in split={split!r}.")
-    return tuple(float(r) for r in split)  # type: ignore[return-value]
+    return tuple(float(r) / max(split) for r in split)

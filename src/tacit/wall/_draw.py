@@ -29,6 +29,7 @@ from tacit.wall._noise import Statistic, Words, uniforms
 from tacit.wall._source import Source
 
 _STEPS = round(1 / GRID)
+_LEAST = 1e-6
 FLOAT_DRAW = (
     "float draw: computed in double precision and rounded to multiples of 2^-40; the guarantee is "
     "that of the exact law"
@@ -80,11 +81,10 @@ class ResolvedDraw:
                     rows = np.tile(at, (query.draws, 1))
                     drawn = truncated_dirichlet.sample(rows, truncation, uniform)
                     return to_grid(drawn, truncation).ravel()
-                case BoundedNormal(low=low, high=high) as law:
-                    mean, sd = normal_law(query, self.moments(statistic), temperature, self.schema)
-                    drawn = truncated_normal.sample(mean, sd, low, high, query.draws, uniform)
-                    share = (drawn - law.low) / (law.high - law.low)
-                    return np.clip(np.rint(share * _STEPS), 0, _STEPS).astype(np.int64)
+                case BoundedNormal():
+                    law = normal_law(query, self.moments(statistic), temperature, self.schema)
+                    drawn = truncated_normal.shares(*law, query.draws, uniform)
+                    return np.clip(np.rint(drawn * _STEPS), 0, _STEPS).astype(np.int64)
                 case BallRegression(radius=radius):
                     centre, precision = regression_law(query, self.moments(statistic), temperature)
                     each = np.stack([centre] * query.draws), np.stack([precision] * query.draws)
@@ -112,11 +112,22 @@ def resolve_draw(query: ConjugateDraw, schema: Schema) -> ResolvedDraw:
             block = Block("p", (each, Axis(name_of(key), labels)))
         case BoundedNormal() as law:
             resolve_moments(moments_of(law), schema)
+            _check_comparable(law, *scale_of(schema[law.column]))
             block = Block("mean", (each,))
         case BallRegression(features=features) as law:
             resolve_moments(moments_of(law), schema)
             block = Block("coef", (each, Axis("feature", ("(constant)", *features))))
     return ResolvedDraw(query, schema, (block,))
+
+
+def _check_comparable(law: BoundedNormal, middle: float, half: float) -> None:
+    """Refuse scales so far from the column's own that doubles could not tell them apart."""
+    sizes = {"sd": law.sd, "the prior's sd": law.prior[1], "high - low": law.high - law.low}
+    for what, size in sizes.items():
+        if not _LEAST * half <= size <= half / _LEAST:
+            raise QueryError(f"Expected {what}={size} within a million times the column's bounds.")
+    if max(abs(x - middle) for x in (law.low, law.high, law.prior[0])) > half / _LEAST:
+        raise QueryError("Expected low, high and the prior's mean nearer to the column's bounds.")
 
 
 def moments_of(law: BoundedNormal | BallRegression) -> Moments:
@@ -139,16 +150,20 @@ def concentration(query: ConjugateDraw, counts: np.ndarray, temperature: float) 
 def normal_law(
     query: ConjugateDraw, moments: np.ndarray, temperature: float, schema: Schema
 ) -> tuple[float, float]:
-    """Mean and standard deviation of the normal law that is drawn from, before truncation."""
+    """Slope and curve of the law of the share of the way from the lower to the upper bound.
+
+    Everything is measured from the lower bound: no large numbers are taken from each other.
+    """
     law = query.law
     assert isinstance(law, BoundedNormal)
     middle, half = scale_of(schema[law.column])
-    rows, total = moments[0, 0], middle * moments[0, 0] + half * moments[0, 1]
+    wide, rows = law.high - law.low, moments[0, 0]
+    away = rows * (middle - law.low) + half * moments[0, 1]  # sum of x - low
     kept = temperature if query.temper_prior else 1.0
     prior_mean, prior_sd = law.prior
-    precision = 1 / (prior_sd**2 * kept) + rows / (temperature * law.sd**2)
-    mean = prior_mean / (prior_sd**2 * kept) + total / (temperature * law.sd**2)
-    return float(mean / precision), float(precision**-0.5)
+    prior, row = 1 / (prior_sd**2 * kept), 1 / (temperature * law.sd**2)
+    slope = wide * (prior * (prior_mean - law.low) + row * away)
+    return float(slope), float(wide**2 * (prior + row * rows))
 
 
 def regression_law(
@@ -159,8 +174,11 @@ def regression_law(
     assert isinstance(law, BallRegression)
     kept = temperature if query.temper_prior else 1.0
     size, variance = len(law.features) + 1, temperature * law.sd**2
-    precision = np.eye(size) / (law.scale**2 * kept) + moments[:size, :size] / variance
-    return np.linalg.solve(precision, moments[:size, size] / variance), precision
+    # By its axes, so that no data make it singular: columns may depend on each other.
+    curves, axes = np.linalg.eigh(moments[:size, :size])
+    curves = np.maximum(curves, 0.0) / variance + 1 / (law.scale**2 * kept)
+    mean = axes @ (axes.T @ moments[:size, size] / variance / curves)
+    return mean, (axes * curves) @ axes.T
 
 
 def to_grid(probability: np.ndarray, truncation: float) -> np.ndarray:
