@@ -21,7 +21,7 @@ from tacit.priors import with_prior
 from tacit.spec.budget import Budget
 from tacit.spec.certificate import Certificate
 from tacit.spec.columns import Categorical, Integer, Real, Time, Tokens
-from tacit.spec.draws import ConjugateDraw, TruncatedDirichlet
+from tacit.spec.draws import BallRegression, BoundedNormal, ConjugateDraw, TruncatedDirichlet
 from tacit.spec.errors import (
     BudgetError,
     FileError,
@@ -48,8 +48,10 @@ from tacit.wall import Lease, Ledger, Public, Wall
 __version__ = version("tacit")
 
 __all__ = [
+    "BallRegression",
     "BetaBernoulli",
     "Bound",
+    "BoundedNormal",
     "BoundedSum",
     "Budget",
     "BudgetError",

@@ -200,8 +200,8 @@ def binary(ones: int, n: int = 1000) -> dict[str, np.ndarray]:
 def test_a_narrow_interval_says_nothing():
     """A share of the way is drawn, so that rounding around a large mean cannot show."""
     schema = tacit.Schema(tacit.Integer("x", 0, 1, default=0), neighbours="replace_one")
-    law = BoundedNormal("x", sd=1.3, prior=(0.0, 1.0), low=0.0, high=1e-5)
-    query = ConjugateDraw(law, draws=400)
+    law = tacit.BoundedNormal("x", sd=1.3, prior=(0.0, 1.0), low=0.0, high=1e-5)
+    query = tacit.ConjugateDraw(law, draws=400)
     for seed, ones in enumerate((22, 23, 500)):
         public = tacit.Public(binary(ones), schema, seed=seed)
         share = public.release(query, tacit.Exponential(1)).table("mean").value
@@ -213,18 +213,18 @@ def test_a_narrow_interval_says_nothing():
 @pytest.mark.parametrize(
     "law",
     [
-        BoundedNormal("x", 1.3, (0.0, 1.0), 0.0, 1e-20),
-        BoundedNormal("x", 1.3, (0.0, 1.0), 1e15, 1e15 + 1),
-        BoundedNormal("x", 1e-30, (0.0, 1.0), 0.0, 1.0),
-        BoundedNormal("x", 1.0, (0.0, 1e-30), 0.0, 1.0),
-        BoundedNormal("x", 1.0, (1e30, 1.0), 0.0, 1.0),
+        tacit.BoundedNormal("x", 1.3, (0.0, 1.0), 0.0, 1e-20),
+        tacit.BoundedNormal("x", 1.3, (0.0, 1.0), 1e15, 1e15 + 1),
+        tacit.BoundedNormal("x", 1e-30, (0.0, 1.0), 0.0, 1.0),
+        tacit.BoundedNormal("x", 1.0, (0.0, 1e-30), 0.0, 1.0),
+        tacit.BoundedNormal("x", 1.0, (1e30, 1.0), 0.0, 1.0),
     ],
 )
 def test_scales_far_from_the_columns_are_refused_before_any_charge(law):
     schema = tacit.Schema(tacit.Integer("x", 0, 1, default=0), neighbours="replace_one")
     wall = tacit.Wall(binary(3), schema, budget=tacit.Budget(1), ledger=":memory:")
     with pytest.raises(tacit.QueryError):
-        wall.release(ConjugateDraw(law), tacit.Exponential(0.5))
+        wall.release(tacit.ConjugateDraw(law), tacit.Exponential(0.5))
     assert wall.remaining.epsilon == 1
 
 
@@ -233,8 +233,8 @@ def test_collinear_features_do_not_raise():
     x = rng.uniform(-1, 1, 50)
     columns = [tacit.Real(name, -1, 1, default=0) for name in ("x", "z", "y")]
     schema = tacit.Schema(*columns, neighbours="replace_one")
-    law = BallRegression("y", ("x", "z"), sd=1e-4, scale=1.0, radius=1.0)
-    query = ConjugateDraw(law, temper_prior=True)
+    law = tacit.BallRegression("y", ("x", "z"), sd=1e-4, scale=1.0, radius=1.0)
+    query = tacit.ConjugateDraw(law, temper_prior=True)
     for z in (x, np.append(x[:-1], -x[-1])):
         public = tacit.Public({"x": x, "z": z, "y": x}, schema, seed=1)
         coef = public.release(query, tacit.Exponential(1, 1e-6)).table("coef").value
