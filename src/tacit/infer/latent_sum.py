@@ -151,14 +151,12 @@ def log_seen(
         return np.full(len(at), 0.0 if law.none else float(law.log(np.array(y))))
     if law.none:
         return family.log_density(np.full((len(at), 1), y), at, n)[:, 0]
-    low, high = _window(family, at, n)
-    low, high = np.maximum(low, y - law.reach), np.minimum(high, y + law.reach)
     peak = family.most_likely(family.natural(at), n, y, law)
-    far = (peak < low) | (peak > high)  # what was seen is all but impossible here: look between
     spread = np.sqrt(n * np.interp(peak / n, *family.spreads))
+    # Where Laplace noise only tilts the sum's law, it does not narrow it.
     reach = np.where(law.heavy & (peak != y), np.inf, law.reach)
-    low = np.where(far, peak - np.minimum(10 * spread, reach), low)
-    high = np.where(far, peak + np.minimum(15 * spread, reach), high)
+    low = peak - np.minimum(10 * spread, reach)
+    high = peak + np.minimum(15 * spread + 10 * family.whole, reach)
     log = _log_integral(family, at, n, low, high, nodes, lambda s: law.log(y - s))
     if n <= _SMALL:  # where the correction for the bounds is least exact, it need not be
         log -= _log_integral(family, at, n, *_window(family, at, n), nodes, np.zeros_like)
