@@ -17,7 +17,7 @@ from tacit.infer.noise import DEPTH, Law
 from tacit.infer.one_parameter import OneParameter
 
 _NODES = 256  # sums that a quadrature looks at
-_COARSE, _FINE = 192, 768  # entries of the table while looking for the posterior, and at the end
+_COARSE, _FINE = 192, 384  # entries of the table while looking for the posterior, and at the end
 _SMALL = 30
 _ROWS = 48  # numbers of rows looked at where it is not known
 
