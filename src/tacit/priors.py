@@ -55,7 +55,8 @@ def with_prior(
         raise ModelError(f"Expected log_prior to return {size} numbers, one for each draw.")
     ratio = new - model.log_prior(flat, release)
     ratio = np.where(np.isfinite(ratio), ratio, -1e300)
-    weights, worst = load_arviz().psislw(ratio - ratio.max())
+    with np.errstate(over="ignore"):  # its weights of many draws may be 1 / inf, rightly
+        weights, worst = load_arviz().psislw(ratio - ratio.max())
     if float(worst) > _WORST:
         raise ModelError(
             f"Expected a prior nearer to that of the posterior (Pareto k {float(worst):.2f} > "

@@ -4,20 +4,30 @@ A new model joins by being listed in MODELS and given an example here.
 """
 
 import json
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
 import pytest
+from scipy.stats import beta, binom, gamma, kstest, norm, poisson, t
 
 import tacit
 from tacit.models import MODELS, model_from_description
 from tacit.models.description import describe
 from tacit.spec.protocols import DrawModel, StatisticsModel
+from tacit.testing import simulated_release
 
 EXAMPLES = {
     "BetaBernoulli": tacit.BetaBernoulli("kind", success=["b", "c"], prior=(2, 3)),
     "DirichletCategorical": tacit.DirichletCategorical("kind", prior=(1, 2, 0.5)),
+    "GammaPoisson": tacit.GammaPoisson("visits"),
+    "GammaExponential": tacit.GammaExponential("wait", prior=(2, 10)),
+    "NormalMean": tacit.NormalMean("x", sd=2),
+    "Normal": tacit.Normal("x"),
+    "MultivariateNormal": tacit.MultivariateNormal(["x", "y"]),
+    "LinearRegression": tacit.LinearRegression("y", ["x", "z"]),
 }
+COUNTS = ("BetaBernoulli", "DirichletCategorical")
 MECHANISMS = [
     tacit.Laplace(0.5),
     tacit.Gaussian(0.5, 1e-6),
@@ -27,61 +37,117 @@ MECHANISMS = [
 RELATIONS = ["replace_one", "add_remove"]
 SCHEMAS = {
     "plain": {},
-    "total": {"default": "a"},
+    "total": {"default": True},
     "several rows": {"unit": "who", "max_rows_per_unit": 3},
     "one row each": {"unit": "who", "max_rows_per_unit": 1},
     "capped": {"max_units": 2000},
 }
-
-
-def table(n: int = 600) -> dict[str, np.ndarray]:
-    rng = np.random.default_rng(n)
-    kind = rng.choice(["a", "b", "c", "", "other"], size=n, p=[0.5, 0.3, 0.1, 0.05, 0.05])
-    return {"kind": kind, "who": rng.integers(0, max(n // 2, 1), size=n)}
-
-
-def schema(neighbours: str, default: str | None = None, **options) -> tacit.Schema:
-    column = tacit.Categorical("kind", ["a", "b", "c"], default=default)
-    return tacit.Schema(column, neighbours=neighbours, **options)
-
-
-def fit(model, how, neighbours, options, n=600, **sampling):
-    described = schema(neighbours, **options)
-    wall = tacit.Wall(table(n), described, budget=tacit.Budget(1000, 0.1), ledger=":memory:")
-    return tacit.fit(model, wall, how, draws=200, chains=2, **sampling)
-
-
-DRAWS = [
-    tacit.OnePosteriorSample(0.5, truncation=0.05),
-    tacit.OnePosteriorSample(2, 1e-6, draws=3, truncation=0.1, temper_prior=True),
+# Every model under every mechanism, relation and schema would take minutes: all of it for two
+# models that infer in different ways, the rest once with each mechanism and each schema.
+THOROUGH = ("BetaBernoulli", "Normal")
+PRODUCT = [
+    (name, how, kind)
+    for name in EXAMPLES
+    for i, how in enumerate(MECHANISMS)
+    for j, kind in enumerate(SCHEMAS)
+    if name in THOROUGH or i == j % len(MECHANISMS)
 ]
+NUMBERS = ("visits", "wait", "x", "y", "z")
 
 
-def drawn(model, how, neighbours, options, n=600, **sampling):
+def table(n: int = 600, kind: str = "plain") -> dict[str, np.ndarray]:
+    """Rows that suit all models, or nearly none of them."""
+    rng = np.random.default_rng(n)
+    data = {
+        "kind": rng.choice(["a", "b", "c", "", "other"], size=n, p=[0.5, 0.3, 0.1, 0.05, 0.05]),
+        "who": rng.integers(0, max(n // 2, 1), size=n),
+        "visits": rng.poisson(3, n).astype(float),
+        "wait": rng.exponential(8, n),
+        "x": rng.normal(1, 2, n),
+        "z": rng.normal(0, 1, n),
+    }
+    data["y"] = 0.5 * data["x"] - data["z"] + rng.normal(0, 1, n)
+    match kind:
+        case "constant":
+            data |= {name: np.full(n, 3.0) for name in NUMBERS} | {"kind": np.full(n, "b")}
+        case "at a bound":
+            data |= {"visits": np.full(n, 20.0), "wait": np.full(n, 60.0)}
+            data |= {name: np.full(n, 10.0) for name in ("x", "y", "z")}
+        case "missing":
+            data |= {name: np.full(n, np.nan) for name in NUMBERS} | {"kind": np.full(n, "")}
+        case "identical":
+            data |= {"y": data["x"], "z": data["x"]}
+    return data
+
+
+def schema(neighbours: str, default: bool = False, **options) -> tacit.Schema:
+    other = {"default": 0} if default else {}
+    return tacit.Schema(
+        tacit.Categorical("kind", ["a", "b", "c"], default="a" if default else None),
+        tacit.Integer("visits", 0, 20, **other),
+        tacit.Real("wait", 0, 60, **other),
+        *(tacit.Real(name, -10, 10, **other) for name in ("x", "y", "z")),
+        neighbours=neighbours,
+        **options,
+    )
+
+
+def fit(model, how, neighbours, options, n=600, kind="plain", **sampling):
+    described = schema(neighbours, **options)
+    data = table(n, kind)
+    wall = tacit.Wall(data, described, budget=tacit.Budget(10**5, 0.1), ledger=":memory:")
+    return tacit.fit(model, wall, how, **{"draws": 200, "chains": 2, **sampling})
+
+
+def everything(name):
+    """Relations and schemas: all for the thorough, else each schema under one relation."""
+    if name in THOROUGH:
+        return list(product(RELATIONS, SCHEMAS.values()))
+    return [(RELATIONS[i % 2], options) for i, options in enumerate(SCHEMAS.values())]
+
+
+# A model that the wall can draw from, where its draws may lie, and a delta if it needs one.
+DRAWN = {
+    "BetaBernoulli": (EXAMPLES["BetaBernoulli"], 0.05, 0),
+    "DirichletCategorical": (EXAMPLES["DirichletCategorical"], 0.05, 0),
+    "NormalMean": (EXAMPLES["NormalMean"], None, 0),
+    "LinearRegression": (tacit.LinearRegression("y", ["x"], sd=1.0), 2.0, 1e-6),
+}
+
+
+def drawn(name, neighbours, options, n=600, *, several=False, **sampling):
     """A draw needs a bound on the number of units where that is secret."""
+    model, truncation, delta = DRAWN[name]
+    how = tacit.OnePosteriorSample(0.5, delta, truncation=truncation)
+    if several:
+        how = tacit.OnePosteriorSample(2, 1e-6, draws=3, truncation=truncation, temper_prior=True)
     capped = {"max_units": 2000, **options} if neighbours == "add_remove" else options
     return fit(model, how, neighbours, capped, n, **sampling)
 
 
-@pytest.mark.parametrize("how", DRAWS, ids=str)
-@pytest.mark.parametrize("name", EXAMPLES)
-def test_a_posterior_from_draws_is_complete(name, how, tmp_path):
-    assert isinstance(EXAMPLES[name], DrawModel)
-    for neighbours, options in product(RELATIONS, SCHEMAS.values()):
-        posterior = drawn(EXAMPLES[name], how, neighbours, options)
+def test_every_model_that_can_be_drawn_is_listed():
+    able = {name for name, model in EXAMPLES.items() if isinstance(model, DrawModel)}
+    assert able == set(DRAWN)
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("name", DRAWN)
+def test_a_posterior_from_draws_is_complete(name, several, tmp_path):
+    for neighbours, options in everything(name):
+        posterior = drawn(name, neighbours, options, several=several)
         summary = posterior.summary()
         assert np.all(np.isfinite(summary))
-        assert posterior.certificate.epsilon == how.epsilon
+        assert posterior.certificate.epsilon <= (2 if several else 0.5)
         posterior.save(tmp_path / "p.nc")
         assert tacit.Posterior.load(tmp_path / "p.nc").summary().equals(summary)
 
 
 @pytest.mark.parametrize("n", [0, 1])
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("name", DRAWN)
 def test_draws_from_no_data_are_no_error(name, n):
-    for neighbours, options in product(RELATIONS, SCHEMAS.values()):
+    for neighbours, options in everything(name):
         for noise in ("aware", "plugin"):
-            posterior = drawn(EXAMPLES[name], DRAWS[0], neighbours, options, n=n, noise=noise)
+            posterior = drawn(name, neighbours, options, n=n, noise=noise)
             assert np.all(np.isfinite(posterior.summary()))
 
 
@@ -90,9 +156,7 @@ def test_every_model_has_an_example():
     assert all(isinstance(model, StatisticsModel) for model in EXAMPLES.values())
 
 
-@pytest.mark.parametrize("kind", SCHEMAS)
-@pytest.mark.parametrize("how", MECHANISMS, ids=str)
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize(("name", "how", "kind"), PRODUCT)
 def test_a_posterior_is_complete(name, how, kind, tmp_path):
     for neighbours in RELATIONS:
         posterior = fit(EXAMPLES[name], how, neighbours, SCHEMAS[kind])
@@ -112,9 +176,9 @@ def test_a_posterior_is_complete(name, how, kind, tmp_path):
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_much_budget_meets_no_noise(name):
-    """At epsilon 200 the private posterior is the non-private one, under every kind of schema."""
-    for neighbours, options in product(RELATIONS, SCHEMAS.values()):
-        private = fit(EXAMPLES[name], tacit.Laplace(200), neighbours, options, seed=1)
+    """At epsilon 10^4 the private posterior is the non-private one, under every kind of schema."""
+    for neighbours, options in everything(name):
+        private = fit(EXAMPLES[name], tacit.Laplace(10**4), neighbours, options, seed=1)
         public = tacit.Public(table(), schema(neighbours, **options))
         exact = tacit.fit(EXAMPLES[name], public, tacit.Exact(), draws=200, chains=2, seed=2)
         sd = exact.sample(400).std(axis=0)
@@ -126,19 +190,186 @@ def test_much_budget_meets_no_noise(name):
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_little_budget_gives_a_wide_posterior(name):
-    for neighbours, options in product(RELATIONS, SCHEMAS.values()):
+    for neighbours, options in everything(name):
         wide = fit(EXAMPLES[name], tacit.Laplace("1e-6"), neighbours, options, seed=1)
         narrow = fit(EXAMPLES[name], tacit.Laplace(50), neighbours, options, seed=1)
-        assert np.all(wide.sample(400).std(axis=0) > narrow.sample(400).std(axis=0))
+        assert np.all(np.isfinite(wide.summary()))
+        assert np.all(spread(wide) > spread(narrow))
 
 
-@pytest.mark.parametrize("n", [0, 1])
+def spread(posterior) -> np.ndarray:
+    """How wide the main variable's interval is, which heavy tails leave alone."""
+    low, high = posterior.interval()
+    return np.asarray(high) - np.asarray(low)
+
+
+NEARLY_PRIOR = {
+    "BetaBernoulli": (tacit.BetaBernoulli("kind", success="b", prior=(2, 3)), beta(2, 3)),
+    "GammaPoisson": (tacit.GammaPoisson("visits", prior=(0.3, 0.1)), gamma(0.3, scale=10)),
+    "GammaExponential": (tacit.GammaExponential("wait", prior=(2, 10)), gamma(2, scale=1 / 10)),
+    "NormalMean": (tacit.NormalMean("x", sd=2, prior=(1, 3)), norm(1, 3)),
+    "Normal": (tacit.Normal("x", mean=1, mean_rows=4, sd=0.5, sd_rows=9), t(9, 1, 0.25)),
+}
+
+
+@pytest.mark.parametrize("name", NEARLY_PRIOR)
+def test_nothing_is_learnt_from_noise(name):
+    """At epsilon 1e-6 the posterior is the prior: Kolmogorov's test, false alarms 1e-6 each."""
+    model, prior = NEARLY_PRIOR[name]
+    posterior = fit(model, tacit.Laplace("1e-6"), "replace_one", {"default": True}, draws=2000)
+    every = 5 if name == "Normal" else 1  # chains remember a little
+    assert kstest(posterior.sample(4000)[::every], prior.cdf).pvalue > 1e-6
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3])
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_no_data_is_no_error(name, n):
-    for neighbours, options in product(RELATIONS, SCHEMAS.values()):
+def test_few_rows_are_no_error(name, n):
+    for (neighbours, options), noise in product(everything(name), ("aware", "plugin")):
+        posterior = fit(
+            EXAMPLES[name], tacit.Laplace(1), neighbours, options, n=n, noise=noise, draws=50
+        )
+        assert np.all(np.isfinite(posterior.summary()))
+
+
+@pytest.mark.parametrize("kind", ["constant", "at a bound", "missing", "identical"])
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_strange_data_are_no_error(name, kind):
+    options = {"draws": 50, "kind": kind}
+    for how, neighbours in product((tacit.Laplace(0.1), tacit.Laplace(300)), RELATIONS):
         for noise in ("aware", "plugin"):
-            posterior = fit(EXAMPLES[name], tacit.Laplace(1), neighbours, options, n=n, noise=noise)
+            posterior = fit(EXAMPLES[name], how, neighbours, {}, noise=noise, **options)
             assert np.all(np.isfinite(posterior.summary()))
+    public = tacit.Public(table(600, kind), schema("replace_one"))
+    posterior = tacit.fit(EXAMPLES[name], public, tacit.Exact(), draws=50)
+    assert np.all(np.isfinite(posterior.summary()))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        tacit.GammaPoisson("visits", prior=(1e6, 1e8)),
+        tacit.GammaPoisson("visits", prior=(1e-6, 1e-6)),
+        tacit.GammaExponential("wait", prior=(1e6, 1e3)),
+        tacit.NormalMean("x", sd=0.01, prior=(-5, 0.01)),
+        tacit.NormalMean("x", sd=1, prior=(1e6, 1)),
+        tacit.Normal("x", mean=-5, mean_rows=1e6, sd=1e-4, sd_rows=1e6),
+        tacit.Normal("x", sd=1e-9),
+        tacit.LinearRegression("y", ["x", "z"], prior_scale=1e6),
+    ],
+    ids=str,
+)
+def test_a_prior_against_the_data_is_no_error(model):
+    for how, kind in product((tacit.Laplace(1), tacit.Laplace(300)), ("plain", "identical")):
+        posterior = fit(model, how, "replace_one", {"default": True}, kind=kind, draws=50)
+        assert np.all(np.isfinite(posterior.summary()))
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_predictive_draws_are_of_the_right_kind(name):
+    posterior = fit(EXAMPLES[name], tacit.Laplace(1), "replace_one", {"default": True})
+    if name == "LinearRegression":
+        with pytest.raises(tacit.ModelError, match="predict"):
+            posterior.predictive()
+        rows = {"x": [0.0, 1.0, 2.0], "z": [0.0, 0.0, 1.0]}
+        low, high = posterior.predict_interval(rows, seed=1)
+        assert np.all((low < posterior.predict(rows)) & (posterior.predict(rows) < high))
+        with pytest.raises(tacit.ModelError, match="'z'"):
+            posterior.predict({"x": [0.0]})
+        return
+    with pytest.raises(tacit.ModelError, match="features"):
+        posterior.predict({"x": [0.0]})
+    values = posterior.predictive()
+    assert values.shape == ((400, 2) if name == "MultivariateNormal" else (400,))
+    match name:
+        case "BetaBernoulli":
+            assert values.dtype == bool
+        case "DirichletCategorical":
+            assert set(values) <= {"a", "b", "c"}
+        case "GammaPoisson":
+            assert np.issubdtype(values.dtype, np.integer)
+            assert values.min() >= 0
+        case "GammaExponential":
+            assert values.min() > 0
+        case _:
+            assert np.all(np.isfinite(values))
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_another_prior_is_free(name):
+    described = schema("replace_one", default=True)
+    budget = tacit.Budget(10, 1e-6)
+    wall = tacit.Wall(table(), described, budget=budget, ledger=":memory:")
+    posterior = tacit.fit(EXAMPLES[name], wall, tacit.Laplace(2), seed=1)
+    left = wall.remaining
+    model, (release,) = EXAMPLES[name], posterior.releases
+    other = {"LinearRegression": {"prior_scale": 5.0}, "NormalMean": {"prior": (2.0, 1.0)}}.get(
+        name, {"sd_rows": 5.0} if "Normal" in name else {"prior": None}
+    )
+    if other == {"prior": None}:
+        other = {"prior": (3.0, 3.0, 3.0) if name == "DirichletCategorical" else (3.0, 3.0)}
+    again = replace(model, **other).posterior(release, seed=1)
+    assert not again.summary().equals(posterior.summary())
+    main = next(iter(posterior.draws))
+    tacit.with_prior(posterior, lambda draws: 0.1 * np.ravel(draws[main])[:4000], seed=1)
+    assert wall.remaining == left
+
+
+def grid_means(log, at):
+    weight = np.exp(log - log.max())
+    return float((weight * at).sum() / weight.sum())
+
+
+def humps(at):
+    """A prior that no Beta or Gamma can be."""
+    return np.logaddexp(norm.logpdf(at, 0.25, 0.08), norm.logpdf(at, 0.55, 0.05))
+
+
+def test_another_prior_agrees_with_a_grid_for_a_probability():
+    n, b = 60, 1.0 / 0.5
+    described = tacit.Schema(
+        tacit.Categorical("k", ["no", "yes"], default="no"), neighbours="replace_one"
+    )
+    model = tacit.BetaBernoulli("k", success="yes")
+    release = simulated_release(described, model.query(), tacit.Laplace(0.5), [24], n)
+    found = tacit.with_prior(
+        model.posterior(release, draws=20_000, seed=1), lambda d: humps(d["p"]), seed=2
+    )
+    p, s = np.linspace(0.0005, 0.9995, 1000), np.arange(n + 1)
+    y = float(release.value[0])
+    noise = -np.abs(y - s) / b
+    like = np.log(np.exp(binom.logpmf(s, n, p[:, None]) + noise).sum(axis=1))
+    want = grid_means(like + humps(p), p)
+    sd = found.sample(1000).std()
+    assert abs(found.mean() - want) < 6 * sd * np.sqrt(2 / 20_000) + 1e-3 * sd  # weighted draws
+    other = tacit.BetaBernoulli("k", success="yes", prior=(5, 2)).posterior(
+        release, draws=20_000, seed=3
+    )
+    want = grid_means(like + beta.logpdf(p, 5, 2), p)
+    assert abs(other.mean() - want) < 5 * other.sample(1000).std() / np.sqrt(80_000) + 1e-4
+
+
+def test_another_prior_agrees_with_a_grid_for_a_rate():
+    n, cap = 40, 6
+    described = tacit.Schema(tacit.Integer("v", 0, cap, default=0), neighbours="replace_one")
+    model = tacit.GammaPoisson("v", prior=(2, 1))
+    release = simulated_release(described, model.query(), tacit.Laplace(0.5), [70 / 3 - n], n)
+    (law,) = release.noise
+    y, b = n * cap / 2 + cap / 2 * float(release.value[0]), cap / 2 * law.scale
+    rate = np.linspace(0.002, 12, 1500)
+    one = poisson.pmf(np.arange(cap + 1), rate[:, None])
+    one /= one.sum(axis=1, keepdims=True)
+    size = 512
+    total = np.maximum(np.fft.irfft(np.fft.rfft(one, size) ** n, size), 0)[:, : n * cap + 1]
+    like = np.log(total @ np.exp(-np.abs(y - np.arange(n * cap + 1)) / b))
+
+    def wiggly(at):
+        return norm.logpdf(np.log(at), 0.7, 0.3) + np.sin(6 * at)
+
+    fitted = model.posterior(release, draws=20_000, seed=1)
+    found = tacit.with_prior(fitted, lambda d: wiggly(d["rate"]), seed=2)
+    for posterior, log in ((fitted, gamma.logpdf(rate, 2)), (found, wiggly(rate))):
+        want, sd = grid_means(like + log, rate), posterior.sample(1000).std()
+        assert abs(posterior.mean() - want) < 8 * sd / np.sqrt(80_000) + 2e-3 * sd
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -170,6 +401,23 @@ def test_a_saved_release_is_enough(name, tmp_path):
         lambda: tacit.DirichletCategorical("kind", prior=-1),
         lambda: tacit.DirichletCategorical("kind", prior="much"),
         lambda: tacit.DirichletCategorical("kind", prior={"a": 0}),
+        lambda: tacit.GammaPoisson("visits", prior=(0, 1)),
+        lambda: tacit.GammaPoisson("visits", prior=(1, float("inf"))),
+        lambda: tacit.GammaExponential("wait", prior=(-1, 1)),
+        lambda: tacit.GammaExponential("wait", prior=3),
+        lambda: tacit.NormalMean("x"),
+        lambda: tacit.NormalMean("x", sd=0),
+        lambda: tacit.NormalMean("x", sd=float("nan")),
+        lambda: tacit.NormalMean("x", sd=1, prior=(0, 0)),
+        lambda: tacit.Normal("x", sd_rows=0),
+        lambda: tacit.Normal("x", mean_rows=-1),
+        lambda: tacit.Normal("x", mean="middle"),
+        lambda: tacit.Normal("x", sd=float("inf")),
+        lambda: tacit.MultivariateNormal(["x", "y"], mean=(1,)),
+        lambda: tacit.MultivariateNormal(["x", "y"], sd=(1, 0)),
+        lambda: tacit.LinearRegression("y", []),
+        lambda: tacit.LinearRegression("y", ["x", "y"]),
+        lambda: tacit.LinearRegression("y", ["x"], prior_scale=0),
         lambda: model_from_description({"model": "Oracle"}),
         lambda: model_from_description({"model": "BetaBernoulli", "colour": "red"}),
     ],

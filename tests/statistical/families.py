@@ -118,7 +118,7 @@ def _normal(d: int) -> Callable[[np.random.Generator, int], tuple[Truth, np.ndar
     return simulate
 
 
-SLOPES = 0.6  # prior standard deviation of the coefficients, in units of the residuals'
+SLOPES = 2.0  # prior standard deviation of the coefficients, in units of the residuals'
 
 
 def _regression(rng: np.random.Generator, n: int) -> tuple[Truth, np.ndarray]:
@@ -126,7 +126,7 @@ def _regression(rng: np.random.Generator, n: int) -> tuple[Truth, np.ndarray]:
     mean, root = _normal_truth(rng, 1)
     features = mean + rng.standard_normal((n, 1)) @ root.T
     sigma = np.sqrt(SD_ROWS / rng.chisquare(SD_ROWS))
-    constant, slope = SLOPES * sigma * rng.standard_normal(2)  # of columns scaled by 10
+    constant, slope = SLOPES * sigma / WIDE * rng.standard_normal(2)  # of scaled columns
     target = WIDE * (constant + slope * features / WIDE) + sigma * rng.standard_normal((n, 1))
     truth = {"coef[0]": slope, "intercept": WIDE * constant, "sigma": sigma}
     return truth, np.concatenate([features, target], axis=1) / WIDE
@@ -148,7 +148,7 @@ class InformedRegression:
         how = Sampling.of(options)  # type: ignore[arg-type]
         d = len(self.own.features)
         features = NormalPrior.of(np.zeros(d), MEAN_ROWS, np.full(d, 1 / WIDE), SD_ROWS)
-        prior = RegressionPrior(np.eye(d + 1) / SLOPES**2 / 1, 1 / WIDE, SD_ROWS, features)
+        prior = RegressionPrior(np.eye(d + 1) / SLOPES**2, 1 / WIDE, SD_ROWS, features)
         found = draw_matrices(release, self.query(), prior.believed(), how)
         scaled, sigma = draw_regression(found, prior, np.random.default_rng(how.seed))
         draws = {"coef": scaled[:, 1:], "intercept": WIDE * scaled[:, 0], "sigma": WIDE * sigma}

@@ -19,7 +19,7 @@ from tacit.infer.noise import DEPTH, Law
 from tacit.infer.one_parameter import OneParameter
 
 _NODES = 256  # sums that a quadrature looks at
-_COARSE, _FINE = 192, 768  # entries of the table while looking for the posterior, and at the end
+_COARSE, _FINE = 192, 384  # entries of the table while looking for the posterior, and at the end
 _SMALL = 30
 _ROWS = 48  # numbers of rows looked at where it is not known
 
@@ -63,14 +63,12 @@ class NoisySum:
         self, family: OneParameter, at: np.ndarray, n: float
     ) -> tuple[np.ndarray, np.ndarray]:
         y, law = self.guess(n), Law(self.law.family, self.law.scale * self.half)
-        low, high = family.window(at, n)
-        low, high = np.maximum(low, y - law.reach), np.minimum(high, y + law.reach)
         peak = family.most_likely(family.natural(at), n, y, law)
-        far = (peak < low) | (peak > high)  # what was seen is all but impossible: look between
         spread = np.sqrt(n * np.interp(peak / n, *family.spreads))
+        # Where Laplace noise only tilts the sum's law, it does not narrow it.
         reach = np.where(law.heavy & (peak != y), np.inf, law.reach)
-        low = np.where(far, peak - np.minimum(10 * spread, reach), low)
-        return low, np.where(far, peak + np.minimum(15 * spread, reach), high)
+        low = peak - np.minimum(10 * spread, reach)
+        return low, peak + np.minimum(15 * spread + 10 * family.whole, reach)
 
     def log(self, s: np.ndarray, n: float) -> np.ndarray:
         return self.law.log((self.guess(n) - s) / self.half)

@@ -47,7 +47,7 @@ class OneParameter:
         keep = np.concatenate([[True], np.diff(np.maximum.accumulate(mean)) > 0])
         keep &= (mean > self.low) & (mean < self.high)
         eta, mean = eta[keep], mean[keep]
-        return eta, mean, np.maximum(np.gradient(mean, eta), 1e-300)
+        return eta, mean, np.maximum(np.gradient(mean, eta, edge_order=2), 1e-300)
 
     @cached_property
     def _correction(self) -> tuple[CubicHermiteSpline, np.ndarray]:
