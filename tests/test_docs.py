@@ -14,20 +14,25 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_python_on_a_page_runs(page, tmp_path, monkeypatch, capsys):
+    """In order and in one session, as a reader would; a text block shows what was printed."""
     monkeypatch.chdir(tmp_path)
-    for code in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL):
-        exec(compile(code, page.name, "exec"), {})
-    if page.name == "README.md":
-        out = capsys.readouterr().out
-        shown = re.search(r"```text\n(.*?)```", page.read_text(), re.DOTALL)[1]
-        assert _shape(out) == _shape(shown)
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    session, printed = {"__name__": "page"}, None
+    for language, code in re.findall(r"```(\w+)\n(.*?)```", page.read_text(), re.DOTALL):
+        if language == "python":
+            exec(compile(code, page.name, "exec"), session)
+            printed = capsys.readouterr().out
+        elif language == "text" and printed is not None:
+            assert _shape(printed) == _shape(code)
+            printed = None
 
 
 def _shape(text: str) -> list[str]:
-    """The output without its numbers, which are noise."""
+    """The output without its numbers, which are noise, and without its blanks."""
     text = re.sub(r"head \w+", "head", text)
     return [
-        " ".join(re.sub(r"-?\d+(\.\d+)?(e-?\d+)?", "#", line).split()) for line in text.splitlines()
+        "".join(re.sub(r"-?\d+(\.\d+)?(e[-+]?\d+)?", "#", line).split())
+        for line in text.splitlines()
     ]
 
 

@@ -111,7 +111,9 @@ def _start(seen: MomentsSeen) -> np.ndarray:
     mean = np.clip(seen.value[0, 1:] / n, -0.8, 0.8)
     scatter = seen.value[1:, 1:] / n - np.outer(mean, mean)
     values, vectors = np.linalg.eigh((scatter + scatter.T) / 2)
-    scatter = (vectors * np.clip(values, 0.02, 0.3)) @ vectors.T
+    # As near to what was seen as its noise allows: small steps would take long to get there.
+    least = float(np.clip(seen.scale.max() / n, 1e-6, 0.02))
+    scatter = (vectors * np.clip(values, least, 0.3)) @ vectors.T
     room = np.minimum(1.0, 0.9 * (1 - mean**2) / np.diag(scatter))  # no product beyond n
     scatter *= np.sqrt(np.outer(room, room))
     matrix = np.ones((d + 1, d + 1))

@@ -8,7 +8,7 @@ import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -138,8 +138,9 @@ class Release:
         Parameters
         ----------
         values
-            The noisy numbers. For `Counts` of one column: from level to count. For `Moments`: from
-            name to number, "rows", "bmi", "bmi*bmi", as sums in the original units.
+            The noisy numbers. For `Counts` of one column: from level to count, None being the
+            missing values; one of two levels is enough where both add up to `n`. For `Moments`:
+            from name to number, "rows", "bmi", "bmi*bmi", as sums in the original units.
         schema, query
             What the numbers are about. `Moments(..., centred=False)` for sums of x itself.
         noise
@@ -211,14 +212,14 @@ class Release:
                 )
                 for b in facts["blocks"]
             )
-            steps = np.array(facts["steps"], dtype=np.int64)
+            steps = _whole(facts["steps"])
             sized = steps.shape == (sum(block.size for block in blocks),)
             if not sized or len(facts["noise"]) != len(blocks):
                 raise FileError("This release does not hold as many numbers as it says.")
             return cls(
                 steps=steps,
                 blocks=blocks,
-                noise=tuple(Noise(**law) for law in facts["noise"]),
+                noise=tuple(_law(law) for law in facts["noise"]),
                 n=facts["n"],
                 schema=Schema.from_dict(facts["schema"]),
                 query=query_from_dict(facts["query"]),
@@ -265,3 +266,21 @@ class Release:
                 return cls.from_dict({**facts, "steps": file["steps"].tolist()})
         except (zipfile.BadZipFile, KeyError, json.JSONDecodeError, UnicodeDecodeError):
             raise FileError("This is not a Tacit release.") from None
+
+
+def _whole(steps: Any) -> np.ndarray:
+    """Steps from a file, which others may have written: whole numbers, and none cut off."""
+    found = np.array(steps)
+    if found.size and found.dtype.kind != "i":
+        raise FileError("Expected the steps of a release to be whole numbers of its grids.")
+    return found.astype(np.int64)
+
+
+def _law(facts: Mapping[str, Any]) -> Noise:
+    law = Noise(**facts)
+    if law.family not in get_args(Family):
+        raise FileError(f"Unknown noise {law.family!r}; there are {', '.join(get_args(Family))}.")
+    positive = 0 < law.scale < np.inf or (law.family == "none" and law.scale == 0)
+    if not positive or not 0 < law.grid < np.inf:
+        raise FileError(f"Expected scale={law.scale} > 0 and grid={law.grid} > 0 in a release.")
+    return law
