@@ -194,9 +194,10 @@ def test_draws_of_a_mean_are_as_private_as_gaussian_noise(relation, interval, k)
     theta = interval[0] + (interval[1] - interval[0]) * share
     width = np.gradient(theta)
     width[[0, -1]] /= 2
-    closest = 0.0
+    closest = twin = 0.0
+    within = (sum(interval) / 2, 0.06 * (interval[1] - interval[0]))  # the bounds are not felt
     for sd, prior, temper in product(
-        (0.3, 2.0), ((0.5, 0.1), (3.0, 0.3), (0.5, 20.0)), (False, True)
+        (0.3, 2.0), (within, (0.5, 0.1), (3.0, 0.3), (0.5, 20.0)), (False, True)
     ):
         query = ConjugateDraw(BoundedNormal("x", sd, prior, *interval), temper_prior=temper)
         slope, curve = draw_slope(query.law, schema)
@@ -207,8 +208,10 @@ def test_draws_of_a_mean_are_as_private_as_gaussian_noise(relation, interval, k)
                 logs = [mean_log_density(query, schema, rows, theta, temperature) for rows in pair]
                 above, near = excess(logs, np.log(width), mu)
                 assert above < 1e-5, (sd, prior, temper, mu, pair)
-                closest = max(closest, near)
-    assert closest > (0.1 if interval[0] > 1 else 0.2)  # the neighbours are no straw men
+                closest, twin = max(closest, near), max(twin, excess(logs, np.log(width), mu / 2)[0])
+    # The neighbours are no straw men: half the slope would be too little.
+    assert closest > 0.3
+    assert twin > 1e-3
 
 
 def test_far_bounds_leave_two_normals_whose_distance_is_known():
@@ -305,8 +308,11 @@ def regression_neighbours(relation, k, rng):
 @pytest.mark.parametrize("temper", [False, True])
 def test_draws_of_coefficients_are_as_private_as_gaussian_noise(relation, radius, temper):
     """A constant and one feature; both ways round, at four epsilons."""
-    closest = 0.0
-    for sd, scale, k in ((0.2, 0.3, 1), (1.0, 1.0, 1), (1.0, 6.0, 2), (0.2, 6.0, 1)):
+    closest = twin = 0.0
+    # In the middle of the ball a row's slope has nothing of its radius.
+    ball = math.sqrt(2) * radius
+    middle = 1 / (ball + 1) if relation == "add_remove" else 2 / (ball + 2)
+    for sd, scale, k in ((1.0, radius / 9, 1), (0.2, 0.3, 1), (1.0, 1.0, 1), (1.0, 6.0, 2), (0.2, 6.0, 1)):
         query = ConjugateDraw(regression_law_of(1, sd, scale, radius), temper_prior=temper)
         slope, curve = draw_slope(query.law, regression_schema(relation, 1, k))
         for wanted in (0.3, 2.0):
@@ -320,4 +326,6 @@ def test_draws_of_coefficients_are_as_private_as_gaussian_noise(relation, radius
                 above, near = excess(logs, log_area, mu)
                 assert above < 1e-5, (sd, scale, k, mu, pair)
                 closest = max(closest, near)
-    assert closest > 0.02
+                twin = max(twin, excess(logs, log_area, 0.9 * middle * mu)[0])
+    assert closest > 0.05
+    assert twin > 1e-3  # a slope of less than that is not enough
