@@ -200,7 +200,7 @@ def binary(ones: int, n: int = 1000) -> dict[str, np.ndarray]:
 def test_a_narrow_interval_says_nothing():
     """A share of the way is drawn, so that rounding around a large mean cannot show."""
     schema = tacit.Schema(tacit.Integer("x", 0, 1, default=0), neighbours="replace_one")
-    law = tacit.BoundedNormal("x", sd=1.3, prior=(0.0, 1.0), low=0.0, high=1e-5)
+    law = tacit.BoundedNormal("x", sd=1.3, prior=(0.0, 1.0), low=0.0, high=1e-4)
     query = tacit.ConjugateDraw(law, draws=400)
     for seed, ones in enumerate((22, 23, 500)):
         public = tacit.Public(binary(ones), schema, seed=seed)
@@ -218,6 +218,7 @@ def test_a_narrow_interval_says_nothing():
         tacit.BoundedNormal("x", 1e-30, (0.0, 1.0), 0.0, 1.0),
         tacit.BoundedNormal("x", 1.0, (0.0, 1e-30), 0.0, 1.0),
         tacit.BoundedNormal("x", 1.0, (1e30, 1.0), 0.0, 1.0),
+        tacit.BoundedNormal("x", 1.0, (0.0, 1e-3), -50.0, 50.0),
     ],
 )
 def test_scales_far_from_the_columns_are_refused_before_any_charge(law):

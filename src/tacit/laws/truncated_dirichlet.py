@@ -8,7 +8,7 @@ the largest concentration A are proposed, independently, from x^(a-1) e^(-l x) o
 
 is the chance to accept. Any l >= 0 is exact; the one that matches the mean of S to the largest
 value wastes least. The logarithm is curved along a single direction, so that about one proposal in
-the square root of K is accepted whatever the concentrations are.
+the square root of K is accepted, unless all concentrations are far below one.
 """
 
 from __future__ import annotations

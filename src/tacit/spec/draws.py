@@ -44,10 +44,10 @@ class TruncatedDirichlet:
             raise QueryError(f"Expected a column or tacit.Is(...) to draw, got {self.key!r}.")
         prior = self.prior if isinstance(self.prior, (tuple, list)) else ()
         if not 2 <= len(prior) <= MOST_LEVELS or not all(
-            _number(a) and 1e-6 <= a <= 1e12 for a in prior
+            _number(a) and 1e-6 <= a <= 1e9 for a in prior
         ):
             raise QueryError(
-                f"Expected prior={self.prior!r} to be 2 to {MOST_LEVELS} numbers from 1e-6 to 1e12."
+                f"Expected prior={self.prior!r} to be 2 to {MOST_LEVELS} numbers from 1e-6 to 1e9."
             )
         object.__setattr__(self, "prior", tuple(map(float, prior)))
         object.__setattr__(self, "truncation", checked_truncation(self.truncation, len(prior)))
@@ -89,6 +89,8 @@ class BoundedNormal:
                 f"Expected sd and the prior's sd >= 1e-100 and low={self.low} < high={self.high}."
             )
         object.__setattr__(self, "prior", tuple(map(float, self.prior)))
+        for what in ("sd", "low", "high"):
+            object.__setattr__(self, what, float(getattr(self, what)))
 
     def to_dict(self) -> dict[str, Any]:
         return {"type": "BoundedNormal", **vars(self), "prior": list(self.prior)}
@@ -119,6 +121,7 @@ class BallRegression:
             value = getattr(self, what)
             if not _number(value) or not 1e-6 <= value <= 1e6:
                 raise QueryError(f"Expected {what}={value!r} from 1e-6 to 1e6, on scaled columns.")
+            object.__setattr__(self, what, float(value))
         if self.scale > 1e4 * self.sd:
             raise QueryError(f"Expected scale={self.scale} of at most 10,000 sd={self.sd}.")
 

@@ -29,7 +29,7 @@ from tacit.wall._noise import Statistic, Words, uniforms
 from tacit.wall._source import Source
 
 _STEPS = round(1 / GRID)
-_LEAST = 1e-6
+_LEAST = 1e-4
 FLOAT_DRAW = (
     "float draw: computed in double precision and rounded to multiples of 2^-40; the guarantee is "
     "that of the exact law"
@@ -125,7 +125,10 @@ def _check_comparable(law: BoundedNormal, middle: float, half: float) -> None:
     sizes = {"sd": law.sd, "the prior's sd": law.prior[1], "high - low": law.high - law.low}
     for what, size in sizes.items():
         if not _LEAST * half <= size <= half / _LEAST:
-            raise QueryError(f"Expected {what}={size} within a million times the column's bounds.")
+            raise QueryError(f"Expected {what}={size} within 10,000 times the column's bounds.")
+    # The data's pull is added to the prior's: it must not drown in the last digit of their sum.
+    if law.high - law.low > law.prior[1] / _LEAST:
+        raise QueryError(f"Expected high - low of at most 10,000 times the prior's sd in {law}.")
     if max(abs(x - middle) for x in (law.low, law.high, law.prior[0])) > half / _LEAST:
         raise QueryError("Expected low, high and the prior's mean nearer to the column's bounds.")
 
