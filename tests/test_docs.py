@@ -1,11 +1,16 @@
 """Documents that show code show code that runs."""
 
+import json
 import re
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+import tacit
+from tacit.cli import app
 from tacit.datasets import STUDY, hospital_incidents
+from tacit.spec.release import Release
 from tacit.study import Study
 
 ROOT = Path(__file__).parent.parent
@@ -31,9 +36,20 @@ def _shape(text: str) -> list[str]:
     """The output without its numbers, which are noise, and without its blanks."""
     text = re.sub(r"head \w+", "head", text)
     return [
-        "".join(re.sub(r"-?\d+(\.\d+)?(e[-+]?\d+)?", "#", line).split())
-        for line in text.splitlines()
+        "".join(re.sub(r"-?\d+\.?\d*(e[-+]?\d+)?", "#", line).split()) for line in text.splitlines()
     ]
+
+
+def test_the_release_on_the_page_is_one(tmp_path):
+    page = (ROOT / "docs" / "releases-made-elsewhere.md").read_text()
+    (text,) = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
+    release = Release.from_json(text)
+    assert Release.from_json(release.to_json()).to_dict() == json.loads(text)  # nothing left out
+    assert all(f"| `{field}` |" in page for field in json.loads(text))
+    (tmp_path / "smokers.release").write_text(text)
+    result = CliRunner().invoke(app, ["fit", str(tmp_path / "smokers.release"), "--seed", "1"])
+    assert result.exit_code == 0
+    assert tacit.BetaBernoulli("smoker", success="yes").posterior(release).mean() < 0.25
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)

@@ -112,3 +112,13 @@ def test_simulated_releases_have_the_walls_law():
         release.noise == tacit.Public(data(), schema()).quote(query, tacit.Gaussian(1, 1e-6)).noise
     )
     assert np.all(np.abs(release.value - [10, 20, 30, 0]) < 60)
+
+
+def test_simulated_noise_may_have_a_seed():
+    query = tacit.Counts("kind")
+    first, again, other = (
+        simulated_release(schema(), query, tacit.Laplace(1), [10, 20, 30, 0], 60, seed=seed)
+        for seed in (1, 1, 2)
+    )
+    assert first == again
+    assert first != other

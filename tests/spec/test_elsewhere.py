@@ -319,4 +319,4 @@ def test_posteriors_from_noise_of_others_cover_the_truth():
         release = counts(dict(zip("abc", seen)), noise="laplace", scale=10.0)
         low, high = model.posterior(release, chains=1, seed=seed).interval(0.9)
         hits += low <= p[1] + p[2] <= high
-    assert 150 <= hits
+    assert hits >= 150
