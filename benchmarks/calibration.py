@@ -27,6 +27,7 @@ from tests.statistical.test_calibration import uniform_p  # noqa: E402
 SETTINGS = [(20, 0.1), (100, 0.1), (100, 1.0), (1000, 0.5)]
 RELATIONS = ["replace_one", "add_remove"]
 COLUMNS = {"every row has a value": "no", "values may be missing": None}
+COMMAND = " ".join(["python", "benchmarks/calibration.py", *sys.argv[1:]])
 PAGE = ROOT / "docs" / "calibration.md"
 
 HEAD = """\
@@ -119,7 +120,7 @@ def beta_section(repeats: int, pool: Any) -> str:
     head = HEAD.format(
         repeats=repeats,
         error=100 * np.sqrt(0.9 * 0.1 / repeats),
-        command="make calibration",
+        command=COMMAND,
         date=dt.date.today().isoformat(),
     )
     return head + "\n".join(lines) + "\n" + TAIL
@@ -165,7 +166,7 @@ def families_section(repeats: int, pool: Any) -> str:
         fewer=fewer,
         many=100 * np.sqrt(0.09 / repeats),
         few=100 * np.sqrt(0.09 / fewer),
-        command="make calibration",
+        command=COMMAND,
         date=dt.date.today().isoformat(),
     )
     return head + "\n".join(lines) + "\n" + OTHERS_TAIL
