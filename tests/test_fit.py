@@ -103,7 +103,7 @@ def test_a_truncation_is_asked_for_before_anything_is_spent(wall):
         return tacit.fit(MODEL, wall, tacit.OnePosteriorSample(1, **options))
 
     for make, says in (
-        (lambda: fitted(), r"OnePosteriorSample\(..., truncation=0.05\)"),
+        (fitted, r"OnePosteriorSample\(..., truncation=0.05\)"),
         (lambda: fitted(truncation=0.7), "truncation=0.7 < 1/2"),
         (lambda: fitted(truncation="much"), "truncation"),
         (lambda: fitted(truncation=(0, 1)), "truncation"),
