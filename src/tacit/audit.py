@@ -18,16 +18,18 @@ import numpy as np
 from scipy.special import betaincinv
 
 from tacit.accounting import epsilon as steps_epsilon
-from tacit.audit_draws import ExactGame, draw_games
+from tacit.audit_draws import ExactGame, draw_games, sampled
 from tacit.spec.columns import Categorical, Real
+from tacit.spec.draws import BallRegression, ConjugateDraw
 from tacit.spec.maps import NumbaMap
-from tacit.spec.mechanisms import Gaussian, Laplace
+from tacit.spec.mechanisms import Exponential, Gaussian, Laplace
 from tacit.spec.moments import Moments
 from tacit.spec.plan import Geometry, Plan, Poisson, Steps, Subsampling, WithoutReplacement
 from tacit.spec.queries import Counts, Query
 from tacit.spec.release import Noise
 from tacit.spec.schema import Neighbours, Schema
 from tacit.spec.sums import BoundedSum
+from tacit.wall._draw import regression_law, resolve_draw
 from tacit.wall._evaluate import calibrated, open_data, resolve
 from tacit.wall._noise import draw
 from tacit.wall._public import Public
@@ -148,10 +150,10 @@ of two worst neighbouring data sets it came from. The best guess is a threshold 
 log-likelihood ratio; how often it is right bounds epsilon from below (Clopper and Pearson,
 confidence 1 - 1e-5, the threshold chosen on other runs). Every mechanism has a broken twin, which
 the same attack must catch. Steps are real steps of a lease. A single statistic is computed by the
-wall once and noised again, 20 times as often. Gaussian noise and steps are attacked at a large
-delta, where most can be shown. The density of a draw is known: what is shown is the largest
-log-ratio over all data sets of up to six rows and the worst one of a thousand, and the draws are
-tested to have that density (Kolmogorov and Smirnov, false-alarm rate 1e-6).
+wall once and noised again, 20 times as often. Gaussian noise, steps and draws of coefficients are
+attacked at a large delta, where most can be shown. The density of other draws is known: what is
+shown is the largest log-ratio over all data sets of up to six rows and the worst one of a thousand,
+and the draws are tested to have that density (Kolmogorov and Smirnov, false-alarm rate 1e-6).
 
 `tacit audit --runs {runs}`, {day}.
 
@@ -232,6 +234,56 @@ def _ratio(
     if laws[0].family == "discrete_laplace":
         return (np.abs(from_first) - np.abs(from_second)).sum(axis=1)
     return (from_first**2 - from_second**2).sum(axis=1) / 2
+
+
+# Draws of coefficients
+
+
+def _coefficient_games() -> list[Game]:
+    rest = {"x": [0.0], "y": [0.0]}
+    joined = {"x": [0.0, 1.0], "y": [0.0, 1.0]}
+    moved = {"x": [0.0, 1.0], "y": [0.0, -1.0]}
+    return [
+        _coefficient_game("add_remove", (rest, joined)),
+        _coefficient_game("replace_one", (joined, moved)),
+    ]
+
+
+def _coefficient_game(neighbours: Neighbours, tables: tuple[Table, Table]) -> Game:
+    """A prior that is narrow in its ball, where the claim is nearly attained."""
+    schema = Schema(Real("x", -1, 1), Real("y", -1, 1), neighbours=neighbours)
+    law = BallRegression("y", ("x",), sd=0.1, scale=0.05, radius=0.2)
+    calibration = resolve_draw(ConjugateDraw(law), schema).calibrate(Exponential(1, DELTA))
+    several = resolve_draw(ConjugateDraw(law, draws=1000), schema)
+
+    def sampler(temperature: float) -> Callable[[int], Scores]:
+        def scores(runs: int) -> Scores:
+            sides = [several.evaluate(open_data(table, schema), ()) for table in tables]
+            laws = [
+                regression_law(several.query, several.moments(side), temperature) for side in sides
+            ]
+            found = []
+            for side in sides:
+                x = law.radius * sampled(several, side, temperature, runs)
+                logs = [
+                    -0.5 * np.einsum("ni,ij,nj->n", x - mean, precision, x - mean)
+                    for mean, precision in laws
+                ]
+                found.append(logs[1] - logs[0])
+            return found[0], found[1]
+
+        return scores
+
+    temperature = calibration.noise[0].scale
+    return Game(
+        f"draw of coefficients, {neighbours}",
+        float(calibration.cost.epsilon),
+        float(calibration.cost.delta),
+        sampler(temperature),
+        "half the temperature",
+        sampler(temperature / 2),
+        pace=20,
+    )
 
 
 # Steps of a lease
@@ -315,7 +367,14 @@ def _batch_log_density(
 
 def games() -> list[Game | ExactGame]:
     """All games: one for each mechanism, relation and geometry that can go wrong by itself."""
-    return [*_count_games(), *_sum_games(), *_moment_games(), *_step_games(), *draw_games()]
+    return [
+        *_count_games(),
+        *_sum_games(),
+        *_moment_games(),
+        *_step_games(),
+        *_coefficient_games(),
+        *draw_games(),
+    ]
 
 
 def _count_games() -> list[Game]:

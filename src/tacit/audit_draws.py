@@ -15,13 +15,15 @@ import numpy as np
 from scipy.special import logsumexp
 from scipy.stats import kstest
 
+from tacit.laws import truncated_normal
 from tacit.laws.truncated_dirichlet import log_kernel
-from tacit.spec.columns import Categorical
-from tacit.spec.draws import ConjugateDraw, TruncatedDirichlet
+from tacit.spec.columns import Categorical, Real
+from tacit.spec.draws import BoundedNormal, ConjugateDraw, TruncatedDirichlet
 from tacit.spec.mechanisms import Exponential
 from tacit.spec.release import Noise
 from tacit.spec.schema import Neighbours, Schema
-from tacit.wall._draw import ResolvedDraw, concentration, resolve_draw
+from tacit.wall._draw import ResolvedDraw, concentration, normal_law, resolve_draw
+from tacit.wall._evaluate import open_data
 from tacit.wall._noise import Statistic, os_words
 
 ALARM = 1e-6  # of the test of the draws
@@ -114,12 +116,8 @@ def _neighbours(levels: int, relation: Neighbours) -> Iterator[tuple[Counts, Cou
 def draws_p_value(resolved: ResolvedDraw, counts: Counts, temperature: float, size: int) -> float:
     """How well the wall's draws fit the audited density of the first level's probability."""
     law = resolved.query.law
-    noise = (Noise("draw", temperature, resolved.exact()[0].grid),)
     statistic = Statistic(np.array(counts), sum(counts))
-    shape = resolved.blocks[0].shape
-    times = -(-size // shape[0])
-    steps = [resolved.sample(statistic, noise, os_words).reshape(shape) for _ in range(times)]
-    drawn = np.concatenate(steps)[:, 0] * noise[0].grid
+    drawn = sampled(resolved, statistic, temperature, size)[:, 0]
     simplex = Simplex.of(len(law.prior), law.truncation)
     at = concentration(resolved.query, np.array(counts), temperature)
     log = simplex.log_weight + log_kernel(simplex.theta, at)
@@ -133,9 +131,67 @@ def draws_p_value(resolved: ResolvedDraw, counts: Counts, temperature: float, si
     return float(kstest(drawn, cdf).pvalue)
 
 
+def sampled(
+    resolved: ResolvedDraw, statistic: Statistic, temperature: float, size: int
+) -> np.ndarray:
+    """At least so many of the wall's draws of a statistic, on their grid, one in a row."""
+    noise = (Noise("draw", temperature, resolved.exact()[0].grid),)
+    each = resolved.blocks[0].shape[0]
+    steps = [
+        resolved.sample(statistic, noise, os_words).reshape(each, -1)
+        for _ in range(-(-size // each))
+    ]
+    return np.concatenate(steps) * noise[0].grid
+
+
+def largest_mean_loss(resolved: ResolvedDraw, temperature: float) -> float:
+    """The same for a mean: every row at the column's lower bound, at its upper one, or missing."""
+    law = resolved.query.law
+    assert isinstance(law, BoundedNormal)
+    theta = np.linspace(law.low, law.high, 2001)
+
+    def log_density(counts: Counts) -> np.ndarray:
+        at_low, at_high, _ = counts
+        total = at_high - at_low
+        moments = np.array([[at_low + at_high, total], [total, 0.0]])
+        mean, sd = _mean_and_sd(resolved, moments, temperature)
+        return truncated_normal.log_density(theta, np.array(mean), sd, law.low, law.high)
+
+    pairs = _neighbours(3, resolved.schema.neighbours)
+    return max(float(np.abs(log_density(a) - log_density(b)).max()) for a, b in pairs)
+
+
+def _mean_and_sd(
+    resolved: ResolvedDraw, moments: np.ndarray, temperature: float
+) -> tuple[float, float]:
+    """The wall's law of a share of the interval, as a normal law of the mean."""
+    law = resolved.query.law
+    assert isinstance(law, BoundedNormal)
+    slope, curve = normal_law(resolved.query, moments, temperature, resolved.schema)
+    wide = law.high - law.low
+    return law.low + wide * slope / curve, wide / curve**0.5
+
+
+def means_p_value(resolved: ResolvedDraw, temperature: float, size: int) -> float:
+    """How well the wall's draws of a mean fit the audited density, for a few rows."""
+    law = resolved.query.law
+    assert isinstance(law, BoundedNormal)
+    source = open_data({law.column: [0.0, 0.0, 0.0, 1.0, np.nan]}, resolved.schema)
+    drawn = sampled(resolved, resolved.evaluate(source, ()), temperature, size)[:, 0]
+    moments = np.array([[4.0, -2.0], [-2.0, 0.0]])
+    mean, sd = _mean_and_sd(resolved, moments, temperature)
+    share = np.linspace(0, 1, 20_001)
+    theta = law.low + (law.high - law.low) * share
+    density = np.exp(truncated_normal.log_density(theta, np.array(mean), sd, law.low, law.high))
+    cdf = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2)])
+    return float(kstest(drawn, lambda x: np.interp(x, share, cdf / cdf[-1])).pvalue)
+
+
 def draw_games() -> list[ExactGame]:
-    """One Beta or Dirichlet draw, one row a unit, both relations."""
+    """One draw of levels or of a mean, one row a unit, both relations."""
     return [
+        _mean_game("add_remove"),
+        _mean_game("replace_one"),
         _game("Beta draw", 2, "add_remove", "half the temperature", factor=0.5),
         _game("Beta draw", 2, "replace_one", "temperature of add_remove", factor=0.5),
         _game("Dirichlet draw", 3, "add_remove", "half the temperature", factor=0.5),
@@ -169,4 +225,29 @@ def _game(
         shown(temperature),
         mistake,
         shown(temperature * factor),
+    )
+
+
+def _mean_game(neighbours: Neighbours) -> ExactGame:
+    schema = Schema(Real("x", 0, 1), neighbours=neighbours)
+    law = BoundedNormal("x", 0.5, (0.5, 1.0), 0.0, 1.0)
+    resolved = resolve_draw(ConjugateDraw(law, draws=1000), schema)
+    one = resolve_draw(ConjugateDraw(law), schema)
+    calibration = one.calibrate(Exponential(1))
+    temperature = calibration.noise[0].scale
+
+    def shown(scale: float) -> Callable[[int], float]:
+        def loss(runs: int) -> float:
+            fits = means_p_value(resolved, scale, min(runs, 20_000)) > ALARM
+            return largest_mean_loss(one, scale) if fits else np.inf
+
+        return loss
+
+    return ExactGame(
+        f"draw of a mean, {neighbours}",
+        float(calibration.cost.epsilon),
+        float(calibration.cost.delta),
+        shown(temperature),
+        "half the temperature",
+        shown(temperature * 0.5),
     )

@@ -208,7 +208,10 @@ def test_draws_of_a_mean_are_as_private_as_gaussian_noise(relation, interval, k)
                 logs = [mean_log_density(query, schema, rows, theta, temperature) for rows in pair]
                 above, near = excess(logs, np.log(width), mu)
                 assert above < 1e-5, (sd, prior, temper, mu, pair)
-                closest, twin = max(closest, near), max(twin, excess(logs, np.log(width), mu / 2)[0])
+                closest, twin = (
+                    max(closest, near),
+                    max(twin, excess(logs, np.log(width), mu / 2)[0]),
+                )
     # The neighbours are no straw men: half the slope would be too little.
     assert closest > 0.3
     assert twin > 1e-3
@@ -291,9 +294,9 @@ def regression_log_density(query, moments, points, temperature):
 def regression_neighbours(relation, k, rng):
     corners = [row(u, v) for u in (-1, 1) for v in (-1, 1)]
     some = [*corners, row(0, 1), row(*rng.uniform(-1, 1, 2)), np.zeros((3, 3))]
-    bases = [np.zeros((3, 3)), corners[0], 5 * corners[3], corners[0] + corners[1],
-             30 * (corners[1] + corners[2]),
-             sum(row(*rng.uniform(-1, 1, 2)) for _ in range(4))]  # fmt: skip
+    few = sum(row(*rng.uniform(-1, 1, 2)) for _ in range(4))
+    many = 30 * (corners[1] + corners[2])
+    bases = [0 * few, corners[0], 5 * corners[3], corners[0] + corners[1], few, many]
     for base in bases:
         for i, one in enumerate(some):
             if relation == "add_remove":
@@ -312,7 +315,13 @@ def test_draws_of_coefficients_are_as_private_as_gaussian_noise(relation, radius
     # In the middle of the ball a row's slope has nothing of its radius.
     ball = math.sqrt(2) * radius
     middle = 1 / (ball + 1) if relation == "add_remove" else 2 / (ball + 2)
-    for sd, scale, k in ((1.0, radius / 9, 1), (0.2, 0.3, 1), (1.0, 1.0, 1), (1.0, 6.0, 2), (0.2, 6.0, 1)):
+    for sd, scale, k in (
+        (1.0, radius / 9, 1),
+        (0.2, 0.3, 1),
+        (1.0, 1.0, 1),
+        (1.0, 6.0, 2),
+        (0.2, 6.0, 1),
+    ):
         query = ConjugateDraw(regression_law_of(1, sd, scale, radius), temper_prior=temper)
         slope, curve = draw_slope(query.law, regression_schema(relation, 1, k))
         for wanted in (0.3, 2.0):

@@ -8,9 +8,10 @@ from typer.testing import CliRunner
 
 import tacit
 from tacit import audit
-from tacit.audit_draws import ALARM, draws_p_value
+from tacit.audit_draws import ALARM, draws_p_value, means_p_value
 from tacit.cli import app
-from tacit.wall._draw import resolve_draw
+from tacit.spec.draws import BoundedNormal
+from tacit.wall._draw import ResolvedDraw, resolve_draw
 
 GAMES = audit.games()
 
@@ -60,6 +61,8 @@ def test_every_kind_of_mechanism_is_audited():
         "fixed size",
         "Beta",
         "Dirichlet",
+        "mean",
+        "coefficients",
     ):
         assert kind in names
     for relation in ("replace_one", "add_remove"):
@@ -87,6 +90,21 @@ DRAWS = [game for game in GAMES if isinstance(game, audit.ExactGame)]
 def test_the_worst_data_set_of_a_draw_nearly_attains_the_claim(game):
     """Computed, not sampled: false alarms come from the test of the draws alone, 1e-6."""
     assert 0.95 * game.epsilon < game.honest(2_000) <= game.epsilon
+
+
+def test_draws_of_a_mean_with_another_law_are_noticed():
+    law = BoundedNormal("x", 0.5, (0.5, 1.0), 0.0, 1.0)
+    schema = tacit.Schema(tacit.Real("x", 0, 1), neighbours="replace_one")
+    resolved = resolve_draw(tacit.ConjugateDraw(law, draws=1000), schema)
+    assert means_p_value(resolved, 1.0, 20_000) > ALARM
+
+    class Warm(ResolvedDraw):
+        def sample(self, statistic, noise, words):
+            warmer = (audit.replace(noise[0], scale=1.2 * noise[0].scale),)
+            return super().sample(statistic, warmer, words)
+
+    warm = Warm(resolved.query, resolved.schema, resolved.blocks)
+    assert means_p_value(warm, 1.0, 20_000) < ALARM
 
 
 def test_draws_of_another_law_are_noticed():

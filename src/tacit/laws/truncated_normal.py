@@ -49,7 +49,7 @@ def log_mass(mean: Array, sd: float, low: float, high: float) -> Array:
     return upper + np.log(-np.expm1(np.minimum(lower - upper, -1e-300)))
 
 
-def log_density(x: float, mean: Array, sd: float, low: float, high: float) -> Array:
-    """The log density at x, for an array of means."""
+def log_density(x: float | Array, mean: Array, sd: float, low: float, high: float) -> Array:
+    """The log density at x, for an array of means, or of one mean at several x."""
     z = (x - mean) / sd
     return -0.5 * z**2 - np.log(sd) - 0.5 * np.log(2 * np.pi) - log_mass(mean, sd, low, high)
