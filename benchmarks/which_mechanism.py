@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import itertools
 import re
+import subprocess
 import sys
 from dataclasses import dataclass
 from multiprocessing import Pool
@@ -147,7 +148,7 @@ def picked(name: str, epsilon: float) -> str:
 def noise_ratios() -> str:
     """The standard deviation of Laplace over that of Gaussian noise, by number of features."""
     features = (1, 2, 4, 8, 16, 32)
-    lines = ["| epsilon | " + " | ".join(f"{d} features" for d in features) + " |"]
+    lines = ["| epsilon | " + " | ".join(f"{d} feature{'s' * (d > 1)}" for d in features) + " |"]
     lines.append("|---" * (len(features) + 1) + "|")
     for epsilon in EPSILONS:
         ratios = []
@@ -206,15 +207,19 @@ def main(share: float) -> None:
             sys.stdout.write(f"{name}, {PARTS * repeats} repeats\n{table(name, found[name])}\n\n")
             sys.stdout.flush()
     counts = ", ".join(f"{len(next(iter(s.values())))} for {name}" for name, s in found.items())
-    parts = [f"`make mechanisms`, {dt.date.today().isoformat()}. Repeats: {counts}."]
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    when = f"{dt.date.today().isoformat()}, at commit {commit}"
+    parts = [f"`make mechanisms`, {when}. Repeats: {counts}."]
     parts += [f"### {name}\n\n{table(name, found[name])}" for name in found]
     parts.append(f"### How many numbers?\n\n{NUMBERS}\n\n{noise_ratios()}")
     measured = "\n\n".join(parts)
     page = PAGE.read_text()
     PAGE.write_text(
         re.sub(
-            r"(<!-- measured -->\n).*?(\n<!-- end -->)",
-            lambda found: found[1] + measured + found[2],
+            r"(<!-- measured -->\n).*?(<!-- end -->)",
+            lambda found: f"{found[1]}{measured}\n{found[2]}",
             page,
             flags=re.DOTALL,
         )
