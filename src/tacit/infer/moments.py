@@ -41,11 +41,11 @@ def weak_prior(
     sd: Sequence[float] | None,
     sd_rows: float,
 ) -> NormalPrior:
-    """A prior in the columns' units; without one, the middle and a twentieth of the width."""
+    """A prior in the columns' units; without one, the middle and a tenth of the width."""
     low, high = np.array([bounds_of(release.schema[name]) for name in query.columns]).T
     middle, half = scales(release, query)
     centre = (low + high) / 2 if mean is None else np.asarray(mean)
-    spread = (high - low) / 20 if sd is None else np.asarray(sd)
+    spread = (high - low) / 10 if sd is None else np.asarray(sd)
     return NormalPrior.of((centre - middle) / half, mean_rows, spread / half, sd_rows)
 
 

@@ -40,7 +40,7 @@ class LinearRegression:
         bounds to [-1, 1], in units of the residual standard deviation.
     sd, sd_rows
         The prior of the residual standard deviation, and in how many rows it is as if it had been
-        seen. Default: a twentieth of the width of the target's bounds, in one row.
+        seen. Default: a tenth of the width of the target's bounds, in half a row.
 
     Examples
     --------
@@ -50,9 +50,9 @@ class LinearRegression:
 
     target: str
     features: tuple[str, ...]
-    prior_scale: float = 30.0
+    prior_scale: float = 5.0
     sd: float | None = None
-    sd_rows: float = 1.0
+    sd_rows: float = 0.5
 
     def __post_init__(self) -> None:
         features = (self.features,) if isinstance(self.features, str) else tuple(self.features)
@@ -126,9 +126,9 @@ class LinearRegression:
         return log_regression_prior(scaled, draws["sigma"] / half[-1], self._prior(release))
 
     def _prior(self, release: Release) -> RegressionPrior:
-        features = weak_prior(release, Moments(self.features), None, 0.01, None, 1.0)
+        features = weak_prior(release, Moments(self.features), None, 0.01, None, 0.5)
         low, high = bounds_of(release.schema[self.target])
-        sd = (high - low) / 20 if self.sd is None else self.sd
+        sd = (high - low) / 10 if self.sd is None else self.sd
         half = scales(release, self.query())[1][-1]
         precision = np.eye(len(self.features) + 1) / self.prior_scale**2
         return RegressionPrior(precision, sd / half, self.sd_rows, features)

@@ -34,15 +34,15 @@ class MultivariateNormal:
         The prior means, one for each column, and in how many rows it is as if they had been seen.
         Default: the middle of the bounds, in a hundredth of a row.
     sd, sd_rows
-        The same for the standard deviations, without correlation. Default: a twentieth of the
-        width of the bounds, in one row.
+        The same for the standard deviations, without correlation. Default: a tenth of the
+        width of the bounds, in half a row.
     """
 
     columns: tuple[str, ...]
     mean: Sequence[float] | None = None
     mean_rows: float = 0.01
     sd: Sequence[float] | None = None
-    sd_rows: float = 1.0
+    sd_rows: float = 0.5
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", Moments(self.columns).columns)

@@ -33,8 +33,8 @@ class Normal:
         The prior mean, and in how many rows it is as if it had been seen. Default: the middle of
         the bounds, in a hundredth of a row.
     sd, sd_rows
-        The same for the standard deviation. Default: a twentieth of the width of the bounds, in
-        one row, which allows for anything from half of that to ten times as much.
+        The same for the standard deviation. Default: a tenth of the width of the bounds, in half
+        a row, which allows for anything from a third of that up.
 
     Examples
     --------
@@ -46,7 +46,7 @@ class Normal:
     mean: float | None = None
     mean_rows: float = 0.01
     sd: float | None = None
-    sd_rows: float = 1.0
+    sd_rows: float = 0.5
 
     def __post_init__(self) -> None:
         for what, above in (("mean", None), ("mean_rows", 0), ("sd", 0), ("sd_rows", 0)):
