@@ -3,7 +3,8 @@
 The law of a draw given the rows' moments M is known up to its normaliser: normal within a ball.
 Many short chains hold moments: new coefficients are proposed, and moments simulated from them;
 Murray, Ghahramani and MacKay's (2006) exchange move cancels the normaliser by an auxiliary draw at
-the proposed moments. In between the parameters are drawn anew given the moments.
+the proposed moments. In between the parameters are drawn anew given the moments; but these moments
+say more about them than was released, so that every parameter has bold moves of its own as well.
 """
 
 from __future__ import annotations
@@ -13,7 +14,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tacit.infer.conjugate import RegressionPrior, draw_mean_and_covariance, draw_regression
+from tacit.infer.conjugate import (
+    RegressionPrior,
+    draw_mean_and_covariance,
+    draw_regression,
+    log_normal_prior,
+    log_regression_prior,
+)
 from tacit.infer.from_draw import check_usable
 from tacit.infer.latent_sum import RowsSeen, log_rows_prior
 from tacit.laws import ball_normal
@@ -120,7 +127,8 @@ def _started(
     """Moments simulated from the released coefficients themselves."""
     n = rows(chains, rng)
     d = len(seen.law.features)
-    centre, root = np.zeros((chains, d)), np.tile(np.eye(d) / 3, (chains, 1, 1))
+    none = np.zeros((chains, d + 1, d + 1))
+    centre, root = draw_mean_and_covariance(none, prior.features, rng)
     coefficients = seen.draws[rng.integers(len(seen.draws), size=chains)]
     return simulated(n, centre, root, coefficients, np.full(chains, prior.sd), rng)
 
@@ -140,22 +148,45 @@ def _moved(
     slope, precision = seen.law_at(moments)
     bold = rng.choice([0.0, 0.3, 1.0, 2.0], size=(len(moments), 1)) / np.sqrt(d + 1)
     proposed = coefficients + bold * (rng.standard_normal(coefficients.shape) @ shape.T)
+    log = -log_regression_prior(coefficients, sigma, prior)
+    sigma, log_sigma = _scaled(sigma, rng)
+    log += log_regression_prior(proposed, sigma, prior) + log_sigma
+    centre, root, log_features = _other_features(centre, root, prior, rng)
+    log += log_features
     n = np.where(rng.random(len(moments)) < 0.5, moments[:, 0, 0], rows(len(moments), rng))
     others = simulated(n, centre, root, proposed, sigma, rng)
     other_slope, other_precision = seen.law_at(others)
     auxiliary = seen.auxiliary(other_slope, other_precision, rng)
     observed = np.broadcast_to(seen.draws, auxiliary.shape)
-    log = seen.log(observed, other_slope, other_precision) - seen.log(observed, slope, precision)
+    log += seen.log(observed, other_slope, other_precision) - seen.log(observed, slope, precision)
     log += seen.log(auxiliary, slope, precision)
     log -= seen.log(auxiliary, other_slope, other_precision)
-    log += _log_prior(proposed, sigma, prior) - _log_prior(coefficients, sigma, prior)
     accepted = np.log(1 - rng.random(len(moments))) <= log
     return np.where(accepted[:, None, None], others, moments)
 
 
-def _log_prior(x: np.ndarray, sigma: np.ndarray, prior: RegressionPrior) -> np.ndarray:
-    """The prior of coefficients given the residual standard deviation, up to a constant."""
-    return -0.5 * np.einsum("ni,ij,nj->n", x, prior.precision, x) / sigma**2
+def _scaled(sigma: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Another residual standard deviation now and then, and the log of its Jacobian."""
+    by = rng.choice([0.0, 0.0, 0.1, 0.7], size=len(sigma)) * rng.standard_normal(len(sigma))
+    return sigma * np.exp(by), by
+
+
+def _other_features(
+    centre: np.ndarray, root: np.ndarray, prior: RegressionPrior, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Features moved or stretched, one or the other, and the log of what that is worth."""
+    chains, d = centre.shape
+    bold = rng.choice([0.0, 0.0, 0.3, 1.5], size=(chains, 1)) / np.sqrt(d)
+    by = bold * rng.standard_normal((chains, d))
+    move = rng.random((chains, 1)) < 0.5
+    covariance = root @ root.swapaxes(1, 2)
+    sd = np.sqrt(np.einsum("nii->ni", covariance))
+    moved = centre + np.where(move, by * sd, 0.0)
+    stretch = np.where(move, 0.0, by)
+    stretched = np.exp(stretch)[:, :, None] * root
+    log = log_normal_prior(moved, stretched @ stretched.swapaxes(1, 2), prior.features)
+    log -= log_normal_prior(centre, covariance, prior.features)
+    return moved, stretched, log + (d + 1) * stretch.sum(axis=1)
 
 
 def simulated(

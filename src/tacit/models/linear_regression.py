@@ -8,7 +8,12 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from tacit.infer.conjugate import RegressionPrior, draw_regression, log_regression_prior
+from tacit.infer.conjugate import (
+    NormalPrior,
+    RegressionPrior,
+    draw_regression,
+    log_regression_prior,
+)
 from tacit.infer.from_regression_draw import matrices_from_draw, released_coefficients
 from tacit.infer.moments import draw_matrices, scales, weak_prior
 from tacit.models.answers import check_answers
@@ -126,9 +131,18 @@ class LinearRegression:
         return log_regression_prior(scaled, draws["sigma"] / half[-1], self._prior(release))
 
     def _prior(self, release: Release) -> RegressionPrior:
-        features = weak_prior(release, Moments(self.features), None, 0.01, None, 0.5)
+        features = self._features_prior(release)
         low, high = bounds_of(release.schema[self.target])
         sd = (high - low) / 10 if self.sd is None else self.sd
         half = scales(release, self.query())[1][-1]
         precision = np.eye(len(self.features) + 1) / self.prior_scale**2
         return RegressionPrior(precision, sd / half, self.sd_rows, features)
+
+    def _features_prior(self, release: Release) -> NormalPrior:
+        if not isinstance(release.query, ConjugateDraw):
+            return weak_prior(release, Moments(self.features), None, 0.01, None, 0.5)
+        # A draw says next to nothing about the features, so that what is believed matters: that
+        # their bounds were chosen to fit them, with a standard deviation of half their half width.
+        bounds = [bounds_of(release.schema[name]) for name in self.features]
+        sd = [(high - low) / 4 for low, high in bounds]
+        return weak_prior(release, Moments(self.features), None, 1.0, sd, 3.0)
