@@ -156,8 +156,8 @@ def check_covered(found, repeats, slack=0.02):
 
 
 def test_intervals_cover():
-    check_covered(coverage(200, MECHANISM, 60), 60)
-    check_covered(coverage(2000, tacit.Exponential(3, 1e-6), 40, draws=2), 40)
+    check_covered(coverage(200, MECHANISM, 40), 40)
+    check_covered(coverage(2000, tacit.Exponential(3, 1e-6), 20, draws=2), 20)
 
 
 @pytest.mark.slow

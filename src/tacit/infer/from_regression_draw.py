@@ -28,7 +28,7 @@ from tacit.spec.draws import BallRegression, ConjugateDraw
 from tacit.spec.release import Release
 from tacit.spec.sampling import Sampling
 
-_MOST_CHAINS, _BURN, _THIN = 500, 150, 5
+_MOST_CHAINS, _BURN, _THIN = 500, 400, 5
 _FEW = 60  # rows that are simulated one by one
 
 
