@@ -17,9 +17,10 @@ from tacit.infer.noise import DEPTH, Law
 from tacit.infer.one_parameter import OneParameter
 
 _NODES = 256  # sums that a quadrature looks at
-_COARSE, _FINE = 192, 384  # entries of the table while looking for the posterior, and at the end
+_COARSE, _FINE = 128, 384  # entries of the table while looking for the posterior, and at the end
 _SMALL = 30
-_ROWS = 48  # numbers of rows looked at where it is not known
+_ROWS = 32  # numbers of rows looked at where it is not known
+_DEEP = 12.0  # and how much less likely than the likeliest they may be, in logs
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class RowsSeen:
             high = low + 1
         n = np.unique(np.rint(np.linspace(low, high, 8 * _ROWS)))
         seen = cls(n, log_prior(n) + (law.log(y - n) if not law.none else 0.0))
-        near = seen.n[seen.log > seen.log.max() - DEPTH / 2]
+        near = seen.n[seen.log > seen.log.max() - _DEEP]
         n = np.unique(np.rint(np.linspace(near[0], near[-1], _ROWS)))
         # Each stands for the numbers up to half way to its neighbours.
         ends = np.concatenate([[near[0] - 0.5], (n[1:] + n[:-1]) / 2, [near[-1] + 0.5]])
@@ -96,7 +97,7 @@ def draw_parameter(
     few = rows.thinned(7)
     at = _first_guess(family, support, seen, few)
     for _ in range(60):
-        log = _table(family, log_prior, at, seen, few, _NODES // 2)
+        log = _table(family, log_prior, at, seen, few, _NODES // 3)
         total = logsumexp(log, axis=0)
         inside = np.flatnonzero(total > total.max() - DEPTH / 2)
         low = at[max(inside[0] - 1, 0)]
@@ -105,7 +106,7 @@ def draw_parameter(
             break
         at = np.linspace(low, high, _COARSE)
     at = np.linspace(low, high, _FINE if len(rows.n) == 1 else _COARSE)
-    log = _table(family, log_prior, at, seen, rows, _NODES if len(rows.n) == 1 else _NODES // 2)
+    log = _table(family, log_prior, at, seen, rows, _NODES if len(rows.n) == 1 else _NODES // 3)
     return _drawn(at, log, rows, size, rng)
 
 
