@@ -189,7 +189,7 @@ Errors are root mean squares (over levels, means or coefficients too) with stand
 column is the difference of mean squared errors, Tacit's minus the papers', in its standard errors:
 above 2 Tacit would be worse.
 
-`make posterior-means`, {date}.
+`python benchmarks/posterior_means.py --repeats {repeats}`, {date}.
 
 ![posterior means](posterior-means.png)
 
@@ -208,7 +208,6 @@ def page(results: Results, repeats: int) -> str:
         lines.append(f"| {name} | {key} | {epsilon:g} | {n} | {' | '.join(cells)} | {z:.1f} |")
         if z > 2:
             worse.append(f"{name} {key} (epsilon {epsilon:g}, n {n}: {z:.1f})")
-    # of `tried` comparisons of equals a few exceed 2
     said = f"{len(worse)} of {len(results)} differences exceed 2"
     said += f": {', '.join(worse)}." if worse else "."
     head = HEAD.format(repeats=repeats, date=dt.date.today().isoformat())
@@ -217,9 +216,6 @@ def page(results: Results, repeats: int) -> str:
 
 def main(repeats: int, folder: Path, names: Mapping[str, str] = MAIN) -> None:
     results = run(list(names), repeats)
-    np.savez_compressed(
-        folder / "posterior-means.npz", **{"|".join(map(str, k)): v for k, v in results.items()}
-    )
     picture(results, folder / "posterior-means.png")
     (folder / "posterior-means.md").write_text(page(results, repeats))
 

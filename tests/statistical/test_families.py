@@ -11,7 +11,7 @@ import tacit
 from tests.statistical.families import FAMILIES, RELATIONS, calibrate
 from tests.statistical.test_calibration import alarm, uniform_p
 
-FEW, MANY = 120, 2000
+FEW, MANY = 100, 2000
 
 
 def check(found, repeats: int, off: float) -> None:
@@ -33,7 +33,7 @@ def test_intervals_cover(name, setting):
 def test_intervals_cover_a_secret_number_of_rows(name):
     """One fixed n, which a weak prior on it meets only on average: hence a point more."""
     n, epsilon = FAMILIES[name].settings[1]
-    repeats = FEW // 2
+    repeats = FEW // 3
     check(calibrate(name, n, tacit.Laplace(epsilon), "add_remove", repeats), repeats, 0.03)
 
 
