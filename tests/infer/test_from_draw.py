@@ -163,7 +163,7 @@ def ranks(levels, n, mechanism, repeats, draws):
     return np.array(found)
 
 
-@pytest.mark.parametrize(("levels", "repeats", "draws"), [(2, 1000, 1), (2, 600, 3), (3, 200, 1)])
+@pytest.mark.parametrize(("levels", "repeats", "draws"), [(2, 1000, 1), (2, 600, 3), (3, 80, 1)])
 def test_ranks_are_uniform(levels, repeats, draws):
     """Simulation-based calibration, ten bins of ranks."""
     found = ranks(levels, 60, tacit.Exponential(1), repeats, draws)

@@ -9,8 +9,8 @@ from scipy.special import gammaln, logsumexp
 from scipy.stats import gamma, kstest, norm
 
 from tacit.infer.latent_sum import (
+    NoisySum,
     RowsSeen,
-    SumSeen,
     draw_parameter,
     log_rows_prior,
     log_seen,
@@ -93,14 +93,14 @@ def test_likelihoods_agree_with_brute_force(case, n):
     for law in LAWS:
         y = average * n + 0.3 * law.scale
         wanted = np.array([logsumexp(log + law.log(y - s)) for s, log in tables])
-        found = log_seen(family, ats, SumSeen(y, law, 0.0, 1.0), n)
+        found = log_seen(family, ats, NoisySum(y, law, 0.0, 1.0), n)
         assert distance(found, wanted) < (2e-4 if n == 1 else 0.006)
 
 
 def test_without_noise_the_sum_is_sufficient():
     for family, ats, _, average in CASES.values():
         n, none = 7, Law("none", 0.0)
-        found = log_seen(family, ats, SumSeen(average * n, none, 0.0, 1.0), n)
+        found = log_seen(family, ats, NoisySum(average * n, none, 0.0, 1.0), n)
         wanted = family.natural(ats) * average * n - n * family.log_partition(family.natural(ats))
         np.testing.assert_allclose(found - found[0], wanted - wanted[0], atol=1e-9)
 
@@ -110,7 +110,7 @@ def test_far_from_the_data_the_likelihood_still_falls(law):
     """Where both laws have only their tails: no holes, and the order is right."""
     for family, ats, _, _ in CASES.values():
         edge = 100 * family.high + 3 * law.scale
-        found = log_seen(family, ats, SumSeen(edge, law, 0.0, 1.0), 100)
+        found = log_seen(family, ats, NoisySum(edge, law, 0.0, 1.0), 100)
         upwards = found if np.all(np.diff(family.natural(ats)) > 0) else found[::-1]
         assert np.all(np.isfinite(found))
         assert np.all(np.diff(upwards) > -1e-3)
@@ -120,7 +120,7 @@ def test_tails_that_meet_half_way():
     """Gaussian sum and noise: their convolution is known however far the sum is."""
     family, ats, n = normal(-1e3, 1e3, 1.0), np.linspace(-1, 1, 21), 25
     for y in (0.0, 60.0, 400.0):
-        found = log_seen(family, ats, SumSeen(y, Law("gaussian", 4.0), 0.0, 1.0), n)
+        found = log_seen(family, ats, NoisySum(y, Law("gaussian", 4.0), 0.0, 1.0), n)
         wanted = -0.5 * (y - n * ats) ** 2 / (n + 16)
         np.testing.assert_allclose(found - found[0], wanted - wanted[0], rtol=1e-3, atol=1e-3)
 
@@ -128,7 +128,7 @@ def test_tails_that_meet_half_way():
 def test_rates_with_few_events_beside_rates_with_many():
     """A wide table: sums of tiny rates are whole numbers, those of large ones a continuum."""
     ats, n, law = np.linspace(-18, 2.5, 21), 300, Law("laplace", 4000.0)
-    found = log_seen(poisson(40), ats, SumSeen(500.0, law, 0.0, 1.0), n)
+    found = log_seen(poisson(40), ats, NoisySum(500.0, law, 0.0, 1.0), n)
     wanted = [
         logsumexp(log + law.log(500.0 - s)) for s, log in (sums_of_counts(40, at, n) for at in ats)
     ]
@@ -143,10 +143,10 @@ def drawn(family, prior, support, seen, rows, size=20_000):
 def test_much_data_meets_the_conjugate_posterior(law):
     n = 5000
     rows = RowsSeen.known(n)
-    rate = drawn(poisson(60), *gamma_on_log((2.0, 1.0)), SumSeen(3.0 * n, law, 0.0, 1.0), rows).at
+    rate = drawn(poisson(60), *gamma_on_log((2.0, 1.0)), NoisySum(3.0 * n, law, 0.0, 1.0), rows).at
     assert kstest(np.exp(rate), gamma(2 + 3 * n, scale=1 / (n + 1)).cdf).pvalue > 1e-6
     rate = drawn(
-        exponential(400), *gamma_on_log((2.0, 1.0)), SumSeen(9.0 * n, law, 0.0, 1.0), rows
+        exponential(400), *gamma_on_log((2.0, 1.0)), NoisySum(9.0 * n, law, 0.0, 1.0), rows
     ).at
     assert kstest(np.exp(rate), gamma(2 + n, scale=1 / (9 * n + 1)).cdf).pvalue > 1e-6
 
@@ -158,7 +158,7 @@ def test_gaussian_noise_on_a_normal_mean_is_conjugate(sigma):
         normal(-90, 90, sd),
         lambda at: -0.5 * ((at - 1) / 2) ** 2,
         (1 - 16, 1 + 16),
-        SumSeen(y, Law("gaussian", sigma), 0.0, 1.0),
+        NoisySum(y, Law("gaussian", sigma), 0.0, 1.0),
         RowsSeen.known(n),
     ).at
     variance = (n * sd**2 + sigma**2) / n**2
@@ -184,7 +184,7 @@ def test_a_secret_number_of_rows_is_summed_over():
     n = np.arange(most + 1.0)
     log += prior(ats) + (weak(n) + law.log(seen - n))[:, None]
     found = drawn(
-        poisson(cap), prior, support, SumSeen(y, law, 2.0, 2.0),
+        poisson(cap), prior, support, NoisySum(y, law, 2.0, 2.0),
         RowsSeen.noisy(seen, law, float(most), weak),
     )  # fmt: skip
     weight = np.exp(log - log.max())
