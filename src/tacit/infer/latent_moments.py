@@ -379,7 +379,7 @@ def _chain(matrix, given, inverses, logs, out, scratch, kept, warm_up, seed):  #
             for j in range(i, size):
                 if i + j > 0 or latent:
                     _move_entry(matrix, i, j, inverses, logs, given, scratch)
-        for _ in range(min(size * (size - 1), 4 * size)):  # as much work as the entries are
+        for _ in range(min(size * (size - 1), 2 * size)):  # about as much work as the entries
             i, j = 1 + np.random.randint(size - 1), np.random.randint(size)
             _move_rows(matrix, 1 if i == j else 0, i, j, given, out, scratch)
         if latent:
