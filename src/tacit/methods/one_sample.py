@@ -78,6 +78,7 @@ class OnePosteriorSample:
         releaser: Releaser,
         *,
         name: str | None,
+        progress: bool | None = None,
         **sampling: Unpack[SamplingOptions],
     ) -> Any:
         query, mechanism = self.question(model, releaser.schema)

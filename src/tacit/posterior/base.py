@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Self
@@ -71,6 +71,19 @@ class Posterior:
             noise=sampling.noise,
             predicted={name: shaped(flat) for name, flat in (predicted or {}).items()},
         )
+
+    @classmethod
+    def walked(
+        cls,
+        model: Mapping[str, Any],
+        release: Release,
+        draws: Mapping[str, np.ndarray],
+        **labels: Any,
+    ) -> Self:
+        """The public states of a chain, taken at face value; `release` is one of its steps."""
+        count = len(next(iter(draws.values())))
+        made = cls.of(model, release, Sampling(draws=count, chains=1), draws, **labels)
+        return replace(made, noise="tempered")
 
     @property
     def certificate(self) -> Certificate:

@@ -48,16 +48,29 @@ class ResolvedDraw:
     def assumptions(self) -> tuple[str, ...]:
         return (FLOAT_DRAW,)
 
+    @property
+    def counts(self) -> Counts:
+        """The table that a draw of levels is from."""
+        assert isinstance(self.query.law, TruncatedDirichlet)
+        return Counts((self.query.law.key,))
+
+    @property
+    def span(self) -> float:
+        return draw_range(self.query.law, self.schema)
+
+    def at_temperature(self, heat: float) -> tuple[Noise, ...]:
+        return (Noise("draw", heat, GRID),)
+
     def calibrate(self, mechanism: Exponential) -> Calibration:
         return calibrate_draw(mechanism, self.query, self.schema)
 
     def exact(self) -> tuple[Noise, ...]:
         """The posterior itself: temperature 1."""
-        return (Noise("draw", 1.0, GRID),)
+        return self.at_temperature(1.0)
 
     def bound(self, noise: Noise) -> dict[str, Any]:
         """What the temperature is for, as the ledger records it."""
-        span = draw_range(self.query.law, self.schema)
+        span = self.span
         return {"range": None if np.isinf(span) else span, "draws": self.query.draws}
 
     def evaluate(self, source: Source, noise: tuple[Noise, ...]) -> Statistic:
@@ -65,7 +78,7 @@ class ResolvedDraw:
         match self.query.law:
             case TruncatedDirichlet(key=key):
                 levels = (Block(name_of(key), self.blocks[0].axes[1:]),)
-                return Statistic(*count_cells(Counts((key,)), self.schema, levels, source))
+                return Statistic(*count_cells(self.counts, self.schema, levels, source))
             case law:
                 moments = resolve_moments(moments_of(law), self.schema)
                 return moments.evaluate(source, moments.exact())
