@@ -102,13 +102,15 @@ def calibrate_draw(mechanism: Exponential, query: ConjugateDraw, schema: Schema)
     By the range of the log-likelihood, or, given a delta, by its slope where that allows less.
     Where temperature 1 is enough, the draws cost what they cost and not what was offered.
     """
-    ways = [_by_range(mechanism, draw_range(query.law, schema), query.draws)]
-    if mechanism.delta > 0:
-        ways.append(_by_slope(mechanism, *draw_slope(query.law, schema), query))
-    best = min(ways, key=lambda way: (way.noise[0].scale, way.cost.epsilon))
-    if not math.isfinite(best.noise[0].scale):
+    span, (slope, curve) = draw_range(query.law, schema), draw_slope(query.law, schema)
+    ways = []
+    if math.isfinite(span):
+        ways.append(_by_range(mechanism, span, query.draws))
+    if math.isfinite(slope) and mechanism.delta > 0:
+        ways.append(_by_slope(mechanism, slope, curve, query))
+    if not ways:
         raise BudgetError(_what_is_missing(query.law, schema))
-    return best
+    return min(ways, key=lambda way: (way.noise[0].scale, way.cost.epsilon))
 
 
 def _what_is_missing(law: DrawLaw, schema: Schema) -> str:

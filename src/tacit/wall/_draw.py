@@ -137,7 +137,7 @@ def _check_comparable(law: BoundedNormal, middle: float, half: float) -> None:
         if abs(mean - middle) > min(half, spread) / _LEAST:
             raise QueryError(
                 "Expected the prior's mean nearer to the column's bounds: within 10,000 times "
-                "their width and the prior's sd."
+                "half their width, and the prior's sd."
             )
         return
     # The data's pull is added to the prior's: it must not drown in the last digit of their sum.
