@@ -71,7 +71,10 @@ class NormalMean:
     def draw_query(
         self, schema: Schema, *, truncation: Any, draws: int, temper_prior: bool
     ) -> ConjugateDraw:
-        """Draws of the mean between the ends of `truncation`: by default the column's bounds."""
+        """Draws of the mean between the ends of `truncation`: by default the column's bounds.
+
+        With (-inf, inf) nothing is cut off.
+        """
         check_usable(schema)
         low, high = bounds_of(schema[self.column]) if truncation is None else pair(truncation)
         law = BoundedNormal(self.column, self.sd, self._prior(schema), low, high)
