@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import log_ndtr
 
+from tacit.laws import standard_normal
 from tacit.laws.log_gamma import Array, Uniform
 
 
@@ -32,8 +33,8 @@ def shares(slope: float, curve: float, size: int, uniform: Uniform) -> Array:
             tried = np.log1p(u * np.expm1(slope)) / slope
             log = -0.5 * curve * tried**2
         else:
-            tried = (_standard(u, coin) + slope / wide) / wide
-            log = np.where((tried >= 0) & (tried <= 1), 0.0, -np.inf)
+            tried = (standard_normal.of(u, coin) + slope / wide) / wide
+            log = np.where((tried >= 0) & (tried <= 1), 0.0, -np.inf)  # the coin is used up
         accepted = np.log(coin) <= log
         drawn[left[accepted]] = tried[accepted]
         left = left[~accepted]
@@ -42,16 +43,7 @@ def shares(slope: float, curve: float, size: int, uniform: Uniform) -> Array:
 
 def everywhere(slope: float, curve: float, size: int, uniform: Uniform) -> Array:
     """Independent draws from exp(slope s - curve s^2 / 2) on the whole line."""
-    return slope / curve + _standard(*uniform(2 * size).reshape(2, -1)) / np.sqrt(curve)
-
-
-def _standard(u: Array, v: Array) -> Array:
-    """Standard normal numbers, by Box and Muller.
-
-    Of two uniform numbers each: the bits of one run out in the tails, and the gaps between the
-    numbers it can make there would show where the law's centre is.
-    """
-    return np.sqrt(-2 * np.log(u)) * np.cos(2 * np.pi * v)
+    return slope / curve + standard_normal.sample(size, uniform) / np.sqrt(curve)
 
 
 def log_mass(mean: Array, sd: float, low: float, high: float) -> Array:
