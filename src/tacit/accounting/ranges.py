@@ -32,11 +32,11 @@ def choice_range(bound: Bound, schema: Schema) -> float:
 
 def paths_range(query: StatePaths, schema: Schema) -> float:
     """Of `StatePaths`: how much better one state can explain a row than another."""
-    # proof: paths-range. Between public profiles, so the better known they are alike the cooler.
+    # proof: paths-range. A row may lack an emission, so none takes anything away.
     gaps = np.zeros((query.states, query.states))
     for profile in query.profiles:
         log = np.log(profile)
-        gaps += (log[:, None, :] - log[None, :, :]).max(axis=2)
+        gaps += np.maximum(0.0, (log[:, None, :] - log[None, :, :]).max(axis=2))
     return _of_rows(float(gaps.max()), schema)
 
 
