@@ -12,7 +12,7 @@ from scipy.special import logsumexp
 from tacit.accounting.draws import draw_range
 from tacit.accounting.plans import largest_plan
 from tacit.laws import truncated_dirichlet
-from tacit.methods.options import refuse_sampling, whole_number
+from tacit.methods.common import refuse_sampling, whole_number
 from tacit.methods.progress import counted
 from tacit.spec.budget import Budget, Number
 from tacit.spec.choice import Choice

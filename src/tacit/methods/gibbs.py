@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tacit.accounting.plans import largest_plan
-from tacit.methods.options import refuse_sampling, whole_number
+from tacit.methods.common import ask_once, refuse_sampling, whole_number
 from tacit.methods.progress import counted
 from tacit.spec.budget import Budget, Number
 from tacit.spec.errors import ModelError
@@ -91,9 +91,7 @@ class PrivateGibbs:
     ) -> Any:
         refuse_sampling(sampling, "PrivateGibbs(sweeps=...)")
         if self.assume_converged:
-            query, mechanism = self.question(model, releaser.schema)
-            release = releaser.release(query, mechanism, name=name)
-            return model.posterior(release, seed=sampling.get("seed"))
+            return ask_once(self, model, releaser, name, sampling)
         if name is not None:
             raise ModelError("PrivateGibbs takes no name=: its steps cannot be replayed.")
         budget = Budget(self.epsilon, self.delta)

@@ -12,7 +12,7 @@ import numba
 import numpy as np
 
 from tacit.accounting.plans import largest_plan
-from tacit.methods.options import refuse_sampling, whole_number
+from tacit.methods.common import refuse_sampling, whole_number
 from tacit.methods.progress import counted
 from tacit.spec.budget import Budget, Number
 from tacit.spec.choice import Choice

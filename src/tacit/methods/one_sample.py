@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Unpack
 
+from tacit.methods.common import ask_once
 from tacit.spec.budget import Number
 from tacit.spec.draws import MOST_DRAWS, ConjugateDraw
 from tacit.spec.errors import ModelError
@@ -82,9 +83,7 @@ class OnePosteriorSample:
         progress: bool | None = None,
         **sampling: Unpack[SamplingOptions],
     ) -> Any:
-        query, mechanism = self.question(model, releaser.schema)
-        release = releaser.release(query, mechanism, name=name)
-        return model.posterior(release, **sampling)
+        return ask_once(self, model, releaser, name, sampling)
 
 
 def _floats(value: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Unpack
 
+from tacit.methods.common import ask_once
 from tacit.spec.budget import Budget
 from tacit.spec.errors import BudgetError
 from tacit.spec.mechanisms import NOISE, Gaussian, Laplace, Mechanism
@@ -37,9 +38,7 @@ class Statistics:
         progress: bool | None = None,
         **sampling: Unpack[SamplingOptions],
     ) -> Any:
-        query, mechanism = self.question(model, releaser.schema)
-        release = releaser.release(query, mechanism, name=name)
-        return model.posterior(release, **sampling)
+        return ask_once(self, model, releaser, name, sampling)
 
 
 def for_budget(model: StatisticsModel, releaser: Releaser, budget: Budget) -> Statistics:

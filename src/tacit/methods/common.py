@@ -1,4 +1,4 @@
-"""Options that several methods read in the same way."""
+"""What several methods do in the same way: ask once, and read their options."""
 
 from __future__ import annotations
 
@@ -6,6 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from tacit.spec.errors import ModelError
+from tacit.spec.protocols import Releaser
+
+
+def ask_once(
+    method: Any, model: Any, releaser: Releaser, name: str | None, sampling: Mapping[str, Any]
+) -> Any:
+    """One question, and the posterior that its answer gives."""
+    query, mechanism = method.question(model, releaser.schema)
+    release = releaser.release(query, mechanism, name=name)
+    return model.posterior(release, **sampling)
 
 
 def whole_number(value: Any, what: str, default: int, *, most: int) -> int:
