@@ -178,7 +178,7 @@ class _Rule:
     heat: float
 
     def question(self, here: np.ndarray, there: np.ndarray, log_prior: float) -> Query:
-        columns, state = self.walk.columns, (here, there, *self.walk.facts)
+        columns, state = self.walk.columns, self.walk.state(here, there)
         if self.acceptance == "barker":
             scores = BoundedSum(
                 _two_sided(self.walk.ratio),

@@ -86,12 +86,14 @@ class BetaBernoulli:
     def walk(self, schema: Schema) -> Walk:
         """A walk on the scale of log p / (1 - p), where one row's slope is below 1."""
         labels_of(self._key(), schema)
-        success = [label in self._key().levels for label in labels_of(self.column, schema)]
+        success = np.array([x in self._key().levels for x in labels_of(self.column, schema)])
         a, b = self.prior
         return Walk(
             columns=(self.column,),
-            ratio=_log_ratio,
-            facts=(np.array(success, float),),
+            ratio=_of_level,
+            state=lambda here, there: (
+                success * (there - here) - np.logaddexp(0, there) + np.logaddexp(0, here)
+            ),
             slope=1.0,
             start=np.array([np.log(a / b)]),
             scale=float(np.sqrt(polygamma(1, a) + polygamma(1, b))),
@@ -131,8 +133,5 @@ class BetaBernoulli:
         return beta.logpdf(draws["p"], *self.prior)
 
 
-def _log_ratio(row, state, out):  # type: ignore[no-untyped-def]
-    """Of one row at the log odds state[1] and state[0]; state[2] says which levels succeed."""
-    here, there = state[0][0], state[1][0]
-    out[0] = state[2][int(row[0])] * (there - here) - np.logaddexp(0.0, there)
-    out[0] += np.logaddexp(0.0, here)
+def _of_level(row, state, out):  # type: ignore[no-untyped-def]
+    out[0] = state[int(row[0])]

@@ -117,8 +117,10 @@ class NormalMean:
         start, scale = (centre - middle) / half, spread / half
         return Walk(
             columns=(self.column,),
-            ratio=_log_ratio,
-            facts=(np.array([middle, half, self.sd]),),
+            ratio=_line,
+            state=lambda here, there: (
+                (there - here) * (half / self.sd) ** 2 * _line_of(middle, half, here + there)
+            ),
             slope=2 * (half / self.sd) ** 2,  # for means within the bounds
             start=np.array([start]),
             scale=min(scale, 1.0),
@@ -134,9 +136,10 @@ class NormalMean:
         return ((low + high) / 2, high - low) if self.prior is None else self.prior
 
 
-def _log_ratio(row, state, out):  # type: ignore[no-untyped-def]
-    """Of one row at the scaled means state[1] and state[0]; state[2] is (middle, half, sd)."""
-    middle, half, sd = state[2][0], state[2][1], state[2][2]
-    away = (row[0] - middle) / half
-    here, there = state[0][0], state[1][0]
-    out[0] = (there - here) * (away - (here + there) / 2) * (half / sd) ** 2
+def _line_of(middle: float, half: float, twice: np.ndarray) -> np.ndarray:
+    """Constant and slope of (x - middle) / half - twice / 2 as a function of x."""
+    return np.array([-middle / half - twice[0] / 2, 1 / half])
+
+
+def _line(row, state, out):  # type: ignore[no-untyped-def]
+    out[0] = state[0] + state[1] * row[0]

@@ -13,16 +13,16 @@ import numpy as np
 class Walk:
     """A model on a scale without bounds.
 
-    `ratio(row, state, out)` is compiled by the wall: it writes how much better the parameters
-    state[1] explain a row than state[0] do, as a difference of log-likelihoods, to out[0]; the
-    `facts` follow in state. `slope` is the most that this can change for a step of length one, by
-    public bounds (a row that changes it more is clipped). `start` and `scale` say where the prior
-    sits and how wide it is.
+    `ratio(row, state, out)` is compiled by the wall: it writes to out[0] how much better one place
+    explains a row than another, as a difference of log-likelihoods; `state(here, there)` is what it
+    needs to know of the two places. `slope` is the most that this can change for a step of length
+    one, by public bounds (a row that changes it more is clipped). `start` and `scale` say where the
+    prior sits and how wide it is.
     """
 
     columns: tuple[str, ...]
     ratio: Callable[[Any, Any, Any], None]
-    facts: tuple[np.ndarray, ...]
+    state: Callable[[np.ndarray, np.ndarray], np.ndarray]
     slope: float
     start: np.ndarray
     scale: float
