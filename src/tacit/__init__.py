@@ -7,6 +7,7 @@ from tacit.fit import fit
 from tacit.methods.one_sample import OnePosteriorSample
 from tacit.methods.statistics import Statistics
 from tacit.models import (
+    HMM,
     BetaBernoulli,
     DirichletCategorical,
     GammaExponential,
@@ -48,6 +49,7 @@ from tacit.wall import Lease, Ledger, Public, Wall
 __version__ = version("tacit")
 
 __all__ = [
+    "HMM",
     "BallRegression",
     "BetaBernoulli",
     "Bound",

@@ -22,7 +22,18 @@ _compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
 
 @_compiled
 def run_plugin(  # type: ignore[no-untyped-def]
-    rng, counts, first, z, prior, transition_prior, single_site, warmup, states, theta, moves, starts
+    rng,
+    counts,
+    first,
+    z,
+    prior,
+    transition_prior,
+    single_site,
+    warmup,
+    states,
+    theta,
+    moves,
+    starts,
 ):
     """Sweeps of the sampler from the paths `z` on; fills one entry of the outputs for each."""
     sequences, times = z.shape
@@ -80,9 +91,7 @@ def one_by_one(rng, log_like, prior, z, size):  # type: ignore[no-untyped-def]
                     # The transition into k counts when the one out of k is next.
                     again = 1.0 if before == k and after == k else 0.0
                     more = 1.0 if before == k else 0.0
-                    chance *= (counts[k, after] + again + prior) / (
-                        totals[k] + more + size * prior
-                    )
+                    chance *= (counts[k, after] + again + prior) / (totals[k] + more + size * prior)
                 log[k] = np.log(chance) + log_like[r * times + t, k]
                 most = max(most, log[k])
             for k in range(size):
