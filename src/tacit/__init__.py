@@ -12,6 +12,7 @@ from tacit.methods import (
     Statistics,
 )
 from tacit.models import (
+    HMM,
     BetaBernoulli,
     DirichletCategorical,
     GammaExponential,
@@ -54,6 +55,7 @@ from tacit.wall import Lease, Ledger, Public, Wall
 __version__ = version("tacit")
 
 __all__ = [
+    "HMM",
     "AnnealedImportance",
     "BallRegression",
     "BetaBernoulli",

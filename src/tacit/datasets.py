@@ -10,6 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from tacit.spec.columns import Categorical, Time
+from tacit.spec.schema import Neighbours, Schema
+
 STUDY = """\
 # What may be asked, at what price, and about whom. Everything in this file is public.
 
@@ -91,3 +94,95 @@ def write_demo(folder: Path, seed: int = 0) -> dict[str, dict[str, float]]:
     truth: dict[str, Any] = incidents.truth
     (folder / "truth.json").write_text(json.dumps(truth, indent=2), encoding="utf-8")
     return truth
+
+
+TYPES = ("enemy action", "explosive hazard", "criminal event", "friendly action", "other")
+CATEGORIES = tuple(f"category {i:02d}" for i in range(1, 21))
+FLAGS = ("friendly_casualties", "host_nation_casualties", "civilian_casualties")
+
+
+@dataclass(frozen=True)
+class Logs:
+    """A simulated incident log, and the hidden states and probabilities it was drawn from.
+
+    `states` is (region, month), `emissions` has (state, level) for each column.
+    """
+
+    table: dict[str, np.ndarray]
+    regions: tuple[str, ...]
+    months: tuple[str, ...]
+    states: np.ndarray
+    emissions: dict[str, np.ndarray]
+    transition: np.ndarray
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What the states explain."""
+        return tuple(self.emissions)
+
+    def schema(self, neighbours: Neighbours = "replace_one") -> Schema:
+        """Everything in it is public: regions and months too, whether or not they have rows."""
+        levels = {"type": TYPES, "category": CATEGORIES, **dict.fromkeys(FLAGS, ("no", "yes"))}
+        return Schema(
+            Categorical("region", self.regions, default=self.regions[0]),
+            Time("month", self.months[0], self.months[-1], default=self.months[0]),
+            *(Categorical(name, levels[name], default=levels[name][-1]) for name in levels),
+            neighbours=neighbours,
+        )
+
+
+def simulate_incidents(
+    regions: int = 20,
+    months: int = 72,
+    states: int = 3,
+    entries: float = 58,
+    *,
+    separation: float = 1.0,
+    persistence: float = 0.9,
+    seed: int = 0,
+) -> Logs:
+    """An invented log of incidents with the shape of the papers' war logs.
+
+    Parameters
+    ----------
+    regions, months, states
+        How many of each. Months begin in January 2004.
+    entries
+        The median number of rows to a region and month; some have several times as many.
+    separation
+        How different states are: 0 is not at all, 1 is clearly.
+    persistence
+        The probability that a state stays another month.
+
+    Examples
+    --------
+    >>> simulate_incidents(regions=2, months=3, states=2, seed=1).states.shape
+    (2, 3)
+    """
+    rng = np.random.default_rng(seed)
+    columns = {"type": len(TYPES), "category": len(CATEGORIES), **dict.fromkeys(FLAGS, 2)}
+    emissions = {}
+    for name, size in columns.items():
+        shared = rng.dirichlet(np.ones(size))
+        own = rng.dirichlet(np.ones(size), size=states)
+        mixed = (1 - min(separation, 1)) * shared + separation * own
+        emissions[name] = mixed / mixed.sum(axis=1, keepdims=True)
+    other = (1 - persistence) / max(states - 1, 1)
+    transition = np.full((states, states), other)
+    np.fill_diagonal(transition, persistence if states > 1 else 1.0)
+    hidden = np.empty((regions, months), dtype=np.int64)
+    hidden[:, 0] = rng.integers(states, size=regions)
+    for t in range(1, months):
+        chance = transition[hidden[:, t - 1]].cumsum(axis=1)
+        hidden[:, t] = (chance < rng.random((regions, 1)) * chance[:, -1:]).sum(axis=1)
+    size = rng.poisson(entries * np.exp(rng.normal(0, 0.5, hidden.shape)))
+    where = np.repeat(np.arange(hidden.size), size.ravel())
+    names = tuple(f"region {i:02d}" for i in range(1, regions + 1))
+    dates = tuple(f"{2004 + t // 12}-{t % 12 + 1:02d}" for t in range(months))
+    table = {"region": np.array(names)[where // months], "month": np.array(dates)[where % months]}
+    levels = {"type": TYPES, "category": CATEGORIES, **dict.fromkeys(FLAGS, ("no", "yes"))}
+    for name, p in emissions.items():
+        chance = p.cumsum(axis=1)[hidden.ravel()[where]]
+        drawn = (chance < rng.random((len(where), 1)) * chance[:, -1:]).sum(axis=1)
+        table[name] = np.array(levels[name])[drawn]
+    return Logs(table, names, dates, hidden, emissions, transition)

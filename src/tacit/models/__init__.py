@@ -10,6 +10,7 @@ from tacit.models.beta_bernoulli import BetaBernoulli
 from tacit.models.dirichlet_categorical import DirichletCategorical
 from tacit.models.gamma_exponential import GammaExponential
 from tacit.models.gamma_poisson import GammaPoisson
+from tacit.models.hmm import HMM
 from tacit.models.linear_regression import LinearRegression
 from tacit.models.multivariate_normal import MultivariateNormal
 from tacit.models.normal import Normal
@@ -27,6 +28,7 @@ MODELS: Mapping[str, type[Any]] = {
         Normal,
         MultivariateNormal,
         LinearRegression,
+        HMM,
     )
 }
 
@@ -44,6 +46,7 @@ def model_from_description(facts: Mapping[str, Any]) -> Any:
 
 
 __all__ = [
+    "HMM",
     "MODELS",
     "BetaBernoulli",
     "DirichletCategorical",

@@ -1,6 +1,7 @@
 """What is believed after a release: draws with their certificate, and what models predict."""
 
 from tacit.posterior.base import Posterior, load_arviz
+from tacit.posterior.hidden_states import HiddenStatesPosterior
 from tacit.posterior.regression import RegressionPosterior
 
-__all__ = ["Posterior", "RegressionPosterior", "load_arviz"]
+__all__ = ["HiddenStatesPosterior", "Posterior", "RegressionPosterior", "load_arviz"]

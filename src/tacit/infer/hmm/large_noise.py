@@ -1,0 +1,281 @@
+"""Noise much larger than one count: true counts are integrated out as if they were normal.
+
+y ~ Normal(mean, mean + w) with mean = rate of the cell * theta, where w is the variance of the
+noise. Laplace noise is normal noise whose variance is exponential (mean 2 b^2) for each number. No
+step goes through the true counts: given those, theta and the rates would move by their small
+errors and not by the large ones that noise leaves.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+from tacit.infer.hmm.paths import draw_path, draw_transitions, fast, log_dirichlet
+from tacit.infer.hmm.small_noise import SHAPE
+
+_compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
+
+_TURNS = 4  # sweeps until every variance has moved once
+
+
+@_compiled
+def run_large_noise(  # type: ignore[no-untyped-def]
+    rng,
+    y,
+    used,
+    scale,
+    heavy,
+    first,
+    z,
+    prior,
+    transition_prior,
+    rate_prior,
+    warmup,
+    states,
+    theta,
+    moves,
+    starts,
+):
+    """Sweeps of the sampler from the paths `z` on; fills one entry of the outputs for each."""
+    sequences, times = z.shape
+    cells, levels = y.shape
+    size = moves.shape[1]
+    spread = np.empty(levels)
+    for j in range(levels):
+        spread[j] = 2 * scale[j] ** 2 if heavy[j] else scale[j] ** 2
+    w = np.empty((cells, levels))
+    for c in range(cells):
+        w[c] = spread
+    rate, step = _first_rates(y, used, first, spread, rate_prior), np.full(cells, 0.3)
+    p = _first_emissions(y, first, z, prior, spread, size)
+    log_like = np.zeros((cells, size))
+    transition, start = np.empty((size, size)), np.empty(size)
+    filtered = np.empty((times, size))
+    for sweep in range(warmup + states.shape[0]):
+        draw_transitions(rng, z, transition_prior, start, transition)
+        _log_likelihood(y, w, rate, p, log_like)
+        for c in range(cells):
+            if not used[c]:
+                log_like[c] = 0.0
+        for r in range(sequences):
+            here = log_like[r * times : (r + 1) * times]
+            draw_path(rng, here, start, transition, z[r], 0, times, filtered)
+        _move_variances(rng, y, used, scale, heavy, rate, p, z, w, sweep % _TURNS)
+        _move_rates(rng, y, used, w, p, z, rate, step, rate_prior, 0.1 if sweep < warmup else 0.0)
+        _move_emissions(rng, y, used, w, rate, z, first, spread, prior, p)
+        if sweep >= warmup:
+            i = sweep - warmup
+            states[i] = z
+            theta[i] = p
+            moves[i] = transition
+            starts[i] = start
+
+
+@_compiled
+def _first_rates(y, used, first, spread, rate_prior):  # type: ignore[no-untyped-def]
+    """Each cell's rows as the tables have them, but not below what noise would hide."""
+    rate = np.ones(y.shape[0])
+    features = first.size - 1
+    least = 0.1 * SHAPE / rate_prior
+    for c in range(y.shape[0]):
+        if used[c]:
+            rate[c] = max(y[c].sum() / features, least)
+    return rate
+
+
+@_compiled
+def _first_emissions(y, first, z, prior, spread, size):  # type: ignore[no-untyped-def]
+    """Shares of the counts, drawn towards equal ones by what noise could have added."""
+    times = z.shape[1]
+    p = np.zeros((size, y.shape[1]))
+    number = np.zeros(size)
+    for c in range(y.shape[0]):
+        k = z[c // times, c % times]
+        number[k] += 1.0
+        p[k] += y[c]
+    for k in range(size):
+        for d in range(first.size - 1):
+            total = 0.0
+            for j in range(first[d], first[d + 1]):
+                noise = np.sqrt(spread[j] * number[k])
+                p[k, j] = max(p[k, j], 0.0) + 0.1 * noise + prior
+                total += p[k, j]
+            for j in range(first[d], first[d + 1]):
+                p[k, j] /= total
+    return p
+
+
+@_compiled
+def _log_likelihood(y, w, rate, p, out):  # type: ignore[no-untyped-def]
+    states, levels = p.shape
+    wide = np.zeros((levels, (states + 3) // 4 * 4))  # whole vectors of states
+    for k in range(states):
+        for j in range(levels):
+            wide[j, k] = p[k, j]
+    _all_states(y, w, rate, wide, out)
+
+
+@fast
+def _all_states(y, w, rate, p, out):  # type: ignore[no-untyped-def]
+    """-2 log density, all states of a cell at once; logs of products instead of sums of logs."""
+    cells, levels = y.shape
+    size = p.shape[1]
+    total, product = np.empty(size), np.empty(size)
+    for c in range(cells):
+        total[:] = 0.0
+        for begin in range(0, levels, 36):
+            product[:] = 1.0
+            for j in range(begin, min(begin + 36, levels)):
+                inverse = 1.0 / w[c, j]
+                for k in range(size):
+                    mean = rate[c] * p[j, k]
+                    more = min(mean * inverse, 1e8) + 1.0
+                    gap = y[c, j] - mean
+                    total[k] += gap * gap * inverse / more
+                    product[k] *= more
+            for k in range(out.shape[1]):
+                total[k] += np.log(product[k])
+        for k in range(out.shape[1]):
+            out[c, k] = -0.5 * total[k]
+
+
+@_compiled
+def _move_variances(rng, y, used, scale, heavy, rate, p, z, w, turn):  # type: ignore[no-untyped-def]
+    """The variance behind each Laplace number: total variance is inverse Gaussian upside down."""
+    times = z.shape[1]
+    for c in range(turn, y.shape[0], _TURNS):
+        if not used[c]:
+            continue
+        k = z[c // times, c % times]
+        for j in range(y.shape[1]):
+            if not heavy[j]:
+                continue
+            mean = rate[c] * p[k, j]
+            b = scale[j]
+            gap = max(abs(y[c, j] - mean), 1e-9 * b)
+            normal = rng.standard_normal()
+            root = 0.5 * normal * normal * b / gap
+            root += 1.0 + np.sqrt(root * (root + 2.0))
+            total = b * gap * root
+            if rng.random() * (1.0 + root) > root:
+                total = b * gap / root
+            # A proposal below the Poisson's own variance is impossible, and w stays.
+            if total - mean > 1e-9 * b * b:
+                w[c, j] = total - mean
+
+
+@fast
+def _cell(y, w, p, rate):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for begin in range(0, y.size, 16):
+        product = 1.0
+        for j in range(begin, min(begin + 16, y.size)):
+            mean = rate * p[j]
+            more = mean + w[j]
+            gap = y[j] - mean
+            total += gap * gap / more
+            product *= more / w[j]
+        total += np.log(product)
+    return -0.5 * total
+
+
+@_compiled
+def _move_rates(rng, y, used, w, p, z, rate, step, rate_prior, learn):  # type: ignore[no-untyped-def]
+    """A random walk of log rates, its steps learnt during the warm-up."""
+    times = z.shape[1]
+    for c in range(y.shape[0]):
+        if not used[c]:
+            continue
+        k = z[c // times, c % times]
+        move = step[c] * rng.standard_normal()
+        new = rate[c] * np.exp(move)
+        if not 1e-30 < new < 1e30:
+            continue
+        log = SHAPE * move - rate_prior * (new - rate[c])
+        log += _cell(y[c], w[c], p[k], new) - _cell(y[c], w[c], p[k], rate[c])
+        chance = np.exp(min(log, 0.0))
+        step[c] = min(step[c] * np.exp(learn * (chance - 0.4)), 3.0)
+        if rng.random() < chance:
+            rate[c] = new
+
+
+@_compiled
+def _move_emissions(rng, y, used, w, rate, z, first, spread, prior, p):  # type: ignore[no-untyped-def]
+    """Metropolis moves of mass between pairs of levels, all pairs and states at once.
+
+    Given rates and variances the levels are independent but for their sum, so that moves of
+    disjoint pairs are accepted one by one. The steps depend on nothing that a move changes.
+    """
+    times = z.shape[1]
+    states, levels = p.shape
+    features = first.size - 1
+    information = np.zeros((states, features))
+    for c in range(y.shape[0]):
+        if used[c]:
+            k = z[c // times, c % times]
+            for d in range(features):
+                share = rate[c] / (first[d + 1] - first[d])
+                information[k, d] += rate[c] ** 2 / (spread[first[d]] + share)
+    other = np.arange(levels)
+    log = np.empty(levels)
+    for k in range(states):
+        for d in range(features):
+            if information[k, d] == 0.0:  # no cell is in this state
+                span = slice(first[d], first[d + 1])
+                log_dirichlet(rng, np.full(first[d + 1] - first[d], prior), log[span])
+                p[k, span] = np.exp(log[span])
+    for _ in range(2):
+        for d in range(features):
+            order = first[d] + rng.permutation(first[d + 1] - first[d])
+            for i in range(0, order.size - 1, 2):
+                other[order[i]], other[order[i + 1]] = order[i + 1], order[i]
+            if order.size % 2:
+                other[order[-1]] = order[-1]
+        new = p.copy()
+        for k in range(states):
+            for d in range(features):
+                width = 1.7 / np.sqrt(information[k, d] + 1e-300)
+                for i in range(first[d], first[d + 1]):
+                    j = other[i]
+                    if i < j:
+                        move = min(width, p[k, i] + p[k, j]) * rng.standard_normal()
+                        if p[k, i] + move > 1e-290 and p[k, j] - move > 1e-290:
+                            new[k, i], new[k, j] = p[k, i] + move, p[k, j] - move
+        change = np.zeros((states, levels))
+        _changes(y, used, w, rate, z.ravel(), p, new, change)
+        for k in range(states):
+            for i in range(levels):
+                j = other[i]
+                if i < j and new[k, i] != p[k, i]:
+                    ratio = change[k, i] + change[k, j]
+                    if prior != 1.0:
+                        ratio += (prior - 1.0) * np.log(new[k, i] / p[k, i] * new[k, j] / p[k, j])
+                    if ratio >= 0.0 or rng.random() < np.exp(ratio):
+                        p[k, i], p[k, j] = new[k, i], new[k, j]
+
+
+@fast
+def _changes(y, used, w, rate, z, p, new, out):  # type: ignore[no-untyped-def]
+    """By how much each level of each state changes the log likelihood."""
+    states, levels = p.shape
+    product = np.ones((states, levels))
+    number = np.zeros(states, np.int64)
+    for c in range(y.shape[0]):
+        if not used[c]:
+            continue
+        k = z[c]
+        for j in range(levels):
+            before, after = rate[c] * p[k, j], rate[c] * new[k, j]
+            small, large = before + w[c, j], after + w[c, j]
+            gap, left = y[c, j] - before, y[c, j] - after
+            out[k, j] += 0.5 * (gap * gap / small - left * left / large)
+            product[k, j] *= small / large
+        number[k] += 1
+        if number[k] % 16 == 0:  # before products grow too large
+            for j in range(levels):
+                out[k, j] += 0.5 * np.log(product[k, j])
+                product[k, j] = 1.0
+    for k in range(states):
+        for j in range(levels):
+            out[k, j] += 0.5 * np.log(product[k, j])

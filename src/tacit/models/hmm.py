@@ -1,0 +1,174 @@
+"""A hidden Markov model of categorical columns, many rows to each sequence and time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Unpack
+
+import numpy as np
+from scipy.special import gammaln
+
+from tacit.infer.hmm import Cells, Priors, draw_hidden_states
+from tacit.infer.noise import Law
+from tacit.models.answers import check_answers
+from tacit.models.description import describe, positive
+from tacit.posterior.hidden_states import STATE, HiddenStatesPosterior
+from tacit.spec.columns import Label
+from tacit.spec.errors import ModelError
+from tacit.spec.queries import Counts
+from tacit.spec.release import Release
+from tacit.spec.sampling import Sampling, SamplingOptions
+
+_NEXT = "next_state"
+_TAKEN = {STATE, _NEXT, "states", "chain", "draw", "transition", "start"}
+
+
+@dataclass(frozen=True)
+class HMM:
+    """What goes on in each sequence at each time, as one of a few hidden states.
+
+    Each state has its own probabilities for the levels of each column, which are independent given
+    the state. States follow each other as a Markov chain along the levels of `time`, in their
+    public order; a time without rows is an empty cell.
+
+    Parameters
+    ----------
+    states
+        How many states there are.
+    sequence, time
+        Countable columns: where a row belongs, and when. `time` is in the order of its levels.
+    emissions
+        The columns that states explain, such as the type and category of an event.
+    prior, transition_prior
+        Dirichlet concentrations of the emission probabilities, and of the transition and start
+        probabilities.
+    held_out
+        Pairs (sequence, time) of cells whose counts have no say; their states are predicted.
+    sampler
+        "ffbs" draws whole paths. "single_site" is the papers' sampler, for exact counts and
+        noise="plugin".
+
+    Examples
+    --------
+    >>> HMM(2, "region", "month", ["type"]).query()
+    Counts(columns=('type',), by=('region', 'month'))
+    """
+
+    states: int
+    sequence: str
+    time: str
+    emissions: Sequence[str]
+    prior: float = 1.0
+    transition_prior: float = 1.0
+    held_out: Sequence[tuple[Label, Label]] = ()
+    sampler: Literal["ffbs", "single_site"] = "ffbs"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.states, bool) or not isinstance(self.states, int):
+            raise ModelError(f"Expected a whole number of states, got {self.states!r}.")
+        if not 1 <= self.states <= 200:
+            raise ModelError(f"Expected 1 <= states={self.states} <= 200.")
+        emissions = (self.emissions,) if isinstance(self.emissions, str) else tuple(self.emissions)
+        names = (self.sequence, self.time, *emissions)
+        if not emissions or not all(isinstance(name, str) for name in names):
+            raise ModelError(f"Expected sequence, time and emissions as columns, got {names}.")
+        if len(set(names)) < len(names):
+            raise ModelError("Expected each column once: sequence, time, or among emissions.")
+        if set(names) & _TAKEN:
+            taken = sorted(set(names) & _TAKEN)[0]
+            raise ModelError(f"Expected another name for column {taken!r}: a result is called so.")
+        try:
+            held_out = tuple((a, b) for a, b in self.held_out)
+        except (TypeError, ValueError):
+            raise ModelError("Expected held_out as pairs: [(sequence, time), ...].") from None
+        if self.sampler not in ("ffbs", "single_site"):
+            raise ModelError(f"Expected sampler='ffbs' or 'single_site', got {self.sampler!r}.")
+        object.__setattr__(self, "emissions", emissions)
+        object.__setattr__(self, "held_out", held_out)
+        for what in ("prior", "transition_prior"):
+            object.__setattr__(self, what, positive((getattr(self, what),), 1, what)[0])
+
+    def query(self) -> Counts:
+        return Counts(tuple(self.emissions), by=(self.sequence, self.time))
+
+    def posterior(
+        self, release: Release, **sampling: Unpack[SamplingOptions]
+    ) -> HiddenStatesPosterior:
+        """The posterior of states and probabilities given counts with noise."""
+        how = Sampling.of(sampling)
+        check_answers(release, self.query())
+        levels = {name: _named(release.table(name).block.axes[2].labels) for name in self.emissions}
+        cells = self._cells(release)
+        single_site = self.sampler == "single_site"
+        if single_site and how.noise == "aware" and not cells.exact:
+            raise ModelError("Expected noise='plugin' beside sampler='single_site'.")
+        priors = Priors(self.prior, self.transition_prior)
+        drawn = draw_hidden_states(cells, self.states, priors, how, single_site=single_site)
+        draws = {}
+        for name, a in zip(self.emissions, cells.first[:-1], strict=True):
+            p = drawn.theta[:, :, a : a + len(levels[name])]
+            draws[f"emission_{name}"] = p / p.sum(axis=2, keepdims=True)
+        draws |= {"transition": drawn.transition, "start": drawn.start, "states": drawn.states}
+        emitted: dict[str, tuple[str, ...]] = {
+            f"emission_{name}": (STATE, name) for name in self.emissions
+        }
+        numbers = tuple(range(self.states))
+        sequences, times = (_named(axis.labels) for axis in release.blocks[0].axes[:2])
+        return HiddenStatesPosterior.of(
+            describe(self),
+            release,
+            how,
+            draws,
+            dims=emitted
+            | {
+                "transition": (STATE, _NEXT),
+                "start": (STATE,),
+                "states": (self.sequence, self.time),
+            },
+            coords={STATE: numbers, _NEXT: numbers, **levels}
+            | {self.sequence: sequences, self.time: times},
+        )
+
+    def log_prior(self, draws: Mapping[str, np.ndarray], release: Release) -> np.ndarray:
+        """The log density of the prior at draws of emissions, transitions and starts."""
+        log: Any = 0.0
+        for name, p in draws.items():
+            if name != "states":
+                a = self.prior if name.startswith("emission_") else self.transition_prior
+                size = p.shape[-1]
+                each = np.log(np.maximum(p, 1e-300)).sum(axis=-1) * (a - 1)
+                each += gammaln(size * a) - size * gammaln(a)
+                log = log + each.reshape(len(each), -1).sum(axis=1)
+        return log
+
+    def _cells(self, release: Release) -> Cells:
+        """The tables side by side, without the rows that have no sequence or time.
+
+        A missing emission is a level of its own in here, so that all tables of a cell have as many
+        rows.
+        """
+        sequences, times = (_named(axis.labels) for axis in release.blocks[0].axes[:2])
+        used = np.ones((len(sequences), len(times)), dtype=bool)
+        for one, other in self.held_out:
+            if one not in sequences or other not in times:
+                raise ModelError(
+                    f"No cell ({one!r}, {other!r}) to hold out: expected public levels of "
+                    f"{self.sequence!r} and {self.time!r}."
+                )
+            used[sequences.index(one), times.index(other)] = False
+        tables = [release.table(name) for name in self.emissions]
+        values = [table.value[: len(sequences), : len(times)] for table in tables]
+        units = release.schema.max_units if release.n is None else release.n
+        return Cells(
+            np.concatenate(values, axis=2),
+            np.cumsum([0, *(value.shape[2] for value in values)]),
+            [Law.of(table.noise) for table in tables],
+            used,
+            np.inf if units is None else float(units * release.schema.max_rows_per_unit),
+        )
+
+
+def _named(labels: Sequence[Label]) -> tuple[Label, ...]:
+    """Without the cell of missing values."""
+    return tuple(label for label in labels if label is not None)

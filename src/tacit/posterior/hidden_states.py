@@ -1,0 +1,86 @@
+"""The posterior of a hidden Markov model: which state each cell is in, and what states are like."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from tacit.posterior.base import Posterior, column_of
+from tacit.spec.errors import ModelError
+
+STATE = "hidden_state"
+_CHUNK = 2**22  # numbers held at once
+
+
+class HiddenStatesPosterior(Posterior):
+    """Draws of `emission_<column>`, `transition`, `start` and `states`.
+
+    `emission_<column>` (state, level) are the probabilities of a column's levels in each state,
+    `states` (sequence, time) the number of the state that a cell is in. State 0 is the most common.
+    """
+
+    def states(self) -> pd.DataFrame:
+        """The most probable state of each cell: a row for each sequence, a column for each time."""
+        sequence, time = self.dims["states"]
+        return pd.DataFrame(
+            self.state_probabilities().to_numpy().argmax(axis=2),
+            index=pd.Index(self.coords[sequence], name=sequence),
+            columns=pd.Index(self.coords[time], name=time),
+        )
+
+    def state_probabilities(self) -> xr.DataArray:
+        """The probability of each state in each cell: dimensions (sequence, time, hidden_state)."""
+        drawn = self.flat("states")
+        share = [(drawn == k).mean(axis=0) for k in self.coords[STATE]]
+        dims = (*self.dims["states"], STATE)
+        return xr.DataArray(
+            np.stack(share, axis=2), dims=dims, coords={d: list(self.coords[d]) for d in dims}
+        )
+
+    def summary(self, level: float = 0.9) -> pd.DataFrame:
+        """Mean, standard deviation and interval of all parameters; `states()` has the cells."""
+        shown = {name: drawn for name, drawn in self.draws.items() if name != "states"}
+        return Posterior.summary(replace(self, draws=shown), level)
+
+    def log_likelihood(self, table: Mapping[str, Any]) -> np.ndarray:
+        """The log of each row's expected probability, given its sequence and time.
+
+        `table` has columns for sequence, time and emissions; a value that is not a public level
+        is left out of its row. Cells that were held out have states that the chain predicts.
+        """
+        sequence, time = self.dims["states"]
+        r, t = self._codes(table, sequence), self._codes(table, time)
+        for name, codes in ((sequence, r), (time, t)):
+            if np.any(codes < 0):
+                raise ModelError(f"Expected {name!r} to have only its public levels in the table.")
+        columns = list(self.model["emissions"])
+        rows = np.stack([r, t, *(self._codes(table, name) for name in columns)], axis=1)
+        kinds, which = np.unique(rows, axis=0, return_inverse=True)
+        drawn = self.flat("states")
+        logs = [np.log(np.maximum(self.flat(f"emission_{name}"), 1e-300)) for name in columns]
+        each = np.arange(len(drawn))[:, None]
+        found = np.empty(len(kinds))
+        step = max(1, _CHUNK // len(drawn))
+        for begin in range(0, len(kinds), step):
+            some = kinds[begin : begin + step]
+            state = drawn[:, some[:, 0], some[:, 1]]
+            log = np.zeros(state.shape)
+            for log_p, codes in zip(logs, some[:, 2:].T, strict=True):
+                log += np.where(codes < 0, 0.0, log_p[each, state, np.maximum(codes, 0)])
+            most = log.max(axis=0)
+            found[begin : begin + step] = most + np.log(np.exp(log - most).mean(axis=0))
+        return found[which.reshape(-1)]
+
+    def _codes(self, table: Mapping[str, Any], name: str) -> np.ndarray:
+        """The place of each value among the public levels, -1 for others."""
+        levels = self.coords[name]
+        values = pd.Series(np.asarray(column_of(table, name)).ravel())
+        if all(isinstance(level, str) for level in levels):
+            values = values.astype(str).str.strip()
+        place = {level: i for i, level in enumerate(levels)}
+        return values.map(place).fillna(-1).to_numpy().astype(np.int64)
