@@ -16,9 +16,12 @@ from tacit.models.description import describe, positive
 from tacit.posterior.hidden_states import STATE, HiddenStatesPosterior
 from tacit.spec.columns import Label
 from tacit.spec.errors import ModelError
+from tacit.spec.hidden_states import Panel, StateChain
+from tacit.spec.protocols import Sweep
 from tacit.spec.queries import Counts
 from tacit.spec.release import Release
 from tacit.spec.sampling import Sampling, SamplingOptions
+from tacit.spec.schema import Schema
 
 _NEXT = "next_state"
 _TAKEN = {STATE, _NEXT, "states", "chain", "draw", "transition", "start"}
@@ -97,6 +100,8 @@ class HMM:
     ) -> HiddenStatesPosterior:
         """The posterior of states and probabilities given counts with noise."""
         how = Sampling.of(sampling)
+        if isinstance(release.query, StateChain):
+            return self._last_sweep(release)
         check_answers(release, self.query())
         levels = {name: _named(release.table(name).block.axes[2].labels) for name in self.emissions}
         cells = self._cells(release)
@@ -110,25 +115,57 @@ class HMM:
             p = drawn.theta[:, :, a : a + len(levels[name])]
             draws[f"emission_{name}"] = p / p.sum(axis=2, keepdims=True)
         draws |= {"transition": drawn.transition, "start": drawn.start, "states": drawn.states}
+        return HiddenStatesPosterior.of(
+            describe(self), release, how, draws, **self._labels(release.schema)
+        )
+
+    def state_chain(self, *, truncation: Any, sweeps: int) -> StateChain:
+        """What the wall would draw, were it to run the chain itself."""
+        panel = Panel(self.sequence, self.time, tuple(self.emissions))
+        if self.held_out:
+            raise ModelError("Expected no held_out cells: a private chain sees all cells.")
+        return StateChain(panel, self.states, self.prior, self.transition_prior, truncation, sweeps)
+
+    def chain_posterior(self, sweeps: Sequence[Sweep]) -> HiddenStatesPosterior:
+        """What the public sweeps of a private chain say, each at face value."""
+        release = sweeps[-1].release
+        draws = {
+            f"emission_{name}": np.stack([sweep.profiles[d] for sweep in sweeps])
+            for d, name in enumerate(self.emissions)
+        } | {
+            "transition": np.stack([sweep.transition for sweep in sweeps]),
+            "start": np.stack([sweep.start for sweep in sweeps]),
+            "states": np.stack([sweep.path for sweep in sweeps]),
+        }
+        labels = self._labels(release.schema)
+        return HiddenStatesPosterior.walked(describe(self), release, draws, **labels)
+
+    def _last_sweep(self, release: Release) -> HiddenStatesPosterior:
+        assert isinstance(release.query, StateChain)
+        if release.query.panel != Panel(self.sequence, self.time, tuple(self.emissions)):
+            raise ModelError("Expected a release of this model's columns.")
+        path, start, transition, *profiles = (
+            release.table(block.name).value for block in release.blocks
+        )
+        states = np.rint(path).astype(np.int64)
+        return self.chain_posterior([Sweep(release, states, start, transition, tuple(profiles))])
+
+    def _labels(self, schema: Schema) -> dict[str, Any]:
+        numbers = tuple(range(self.states))
+        columns = (self.sequence, self.time, *self.emissions)
         emitted: dict[str, tuple[str, ...]] = {
             f"emission_{name}": (STATE, name) for name in self.emissions
         }
-        numbers = tuple(range(self.states))
-        sequences, times = (_named(axis.labels) for axis in release.blocks[0].axes[:2])
-        return HiddenStatesPosterior.of(
-            describe(self),
-            release,
-            how,
-            draws,
-            dims=emitted
+        return {
+            "dims": emitted
             | {
                 "transition": (STATE, _NEXT),
                 "start": (STATE,),
                 "states": (self.sequence, self.time),
             },
-            coords={STATE: numbers, _NEXT: numbers, **levels}
-            | {self.sequence: sequences, self.time: times},
-        )
+            "coords": {STATE: numbers, _NEXT: numbers}
+            | {name: schema[name].labels for name in columns},
+        }
 
     def log_prior(self, draws: Mapping[str, np.ndarray], release: Release) -> np.ndarray:
         """The log density of the prior at draws of emissions, transitions and starts."""
