@@ -9,7 +9,7 @@ from typing import Any, Literal, Unpack
 import numpy as np
 from scipy.special import gammaln
 
-from tacit.infer.hmm import Cells, Priors, draw_hidden_states
+from tacit.infer.hmm import Cells, HiddenDraws, Priors, draw_hidden_states, renamed
 from tacit.infer.noise import Law
 from tacit.models.answers import check_answers
 from tacit.models.description import describe, positive
@@ -129,14 +129,18 @@ class HMM:
     def chain_posterior(self, sweeps: Sequence[Sweep]) -> HiddenStatesPosterior:
         """What the public sweeps of a private chain say, each at face value."""
         release = sweeps[-1].release
-        draws = {
-            f"emission_{name}": np.stack([sweep.profiles[d] for sweep in sweeps])
-            for d, name in enumerate(self.emissions)
-        } | {
-            "transition": np.stack([sweep.transition for sweep in sweeps]),
-            "start": np.stack([sweep.start for sweep in sweeps]),
-            "states": np.stack([sweep.path for sweep in sweeps]),
-        }
+        found = renamed(
+            HiddenDraws(
+                np.stack([sweep.path for sweep in sweeps]),
+                np.stack([np.concatenate(sweep.profiles, axis=1) for sweep in sweeps]),
+                np.stack([sweep.transition for sweep in sweeps]),
+                np.stack([sweep.start for sweep in sweeps]),
+            )
+        )
+        ends = np.cumsum([profile.shape[1] for profile in sweeps[-1].profiles])[:-1]
+        profiles = np.split(found.theta, ends, axis=2)
+        draws = {f"emission_{name}": p for name, p in zip(self.emissions, profiles, strict=True)}
+        draws |= {"transition": found.transition, "start": found.start, "states": found.states}
         labels = self._labels(release.schema)
         return HiddenStatesPosterior.walked(describe(self), release, draws, **labels)
 

@@ -113,7 +113,7 @@ def draw_hidden_states(
     rngs = np.random.default_rng(sampling.seed).spawn(sampling.chains)
     with ThreadPoolExecutor(max_workers=min(sampling.chains, 8)) as pool:
         list(pool.map(chain, range(sampling.chains), rngs))
-    return _renamed(found) if relabel else found
+    return renamed(found) if relabel else found
 
 
 def _run(
@@ -144,7 +144,8 @@ def _run(
     )  # fmt: skip
 
 
-def _renamed(found: HiddenDraws) -> HiddenDraws:
+def renamed(found: HiddenDraws) -> HiddenDraws:
+    """The same draws with one numbering of the states."""
     flat = found.states.reshape(len(found.states), -1)
     order = matched(flat, found.theta)
     new_name = np.argsort(order, axis=1).astype(np.int16)
