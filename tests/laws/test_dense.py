@@ -61,7 +61,8 @@ def test_uniform_numbers_use_all_their_words():
 
     ones = uniforms(lambda n: np.full(n, 2**32 - 1, np.uint32), 3)
     zeros = uniforms(lambda n: np.zeros(n, np.uint32), 3)
-    assert np.all(ones == 1 - 2.0**-53) and np.all(zeros == 2.0**-129)
+    assert np.all(ones == 1 - 2.0**-53)
+    assert np.all(zeros == 2.0**-129)
     # a small number keeps 53 digits: the low words count where the high ones are 0
     made = np.zeros((4, 1), np.uint32)
     made[1] = 12345
