@@ -17,7 +17,7 @@ from tacit.posterior import Posterior
 from tacit.spec.columns import Label
 from tacit.spec.draws import ConjugateDraw
 from tacit.spec.errors import ModelError
-from tacit.spec.keys import Is, labels_of
+from tacit.spec.keys import Is, first_number, labels_of
 from tacit.spec.queries import Counts
 from tacit.spec.release import Release
 from tacit.spec.sampling import Sampling, SamplingOptions
@@ -91,7 +91,7 @@ class BetaBernoulli:
         return Walk(
             columns=(self.column,),
             ratio=_log_ratio,
-            facts=(np.array(success, float),),
+            facts=(np.array(success, float), np.array([first_number(self.column, schema)])),
             slope=1.0,
             start=np.array([np.log(a / b)]),
             scale=float(np.sqrt(polygamma(1, a) + polygamma(1, b))),
@@ -132,7 +132,9 @@ class BetaBernoulli:
 
 
 def _log_ratio(row, state, out):  # type: ignore[no-untyped-def]
-    """Of one row at the log odds state[1] and state[0]; state[2] says which levels succeed."""
+    """Of one row at the log odds state[1] and state[0]; state[2] says which levels succeed,
+    state[3] what the first of them looks like."""
     here, there = state[0][0], state[1][0]
-    out[0] = state[2][int(row[0])] * (there - here) - np.logaddexp(0.0, there)
+    success = state[2][int(row[0]) - state[3][0]]
+    out[0] = success * (there - here) - np.logaddexp(0.0, there)
     out[0] += np.logaddexp(0.0, here)
