@@ -234,31 +234,39 @@ def test_an_emission_with_a_single_level_says_nothing():
 # Chains
 
 
-def test_a_long_chain_has_the_joint_law(monkeypatch):
+@pytest.mark.parametrize("heat", [1.0, 3.0])
+def test_a_long_chain_has_the_joint_law(monkeypatch, heat):
     """Paths with profiles and transitions integrated out; seeded, so luck has no say."""
     held = schema(regions=2, months=2)
     panel = Panel("region", "month", ("a",))
     rows = [("r0", 1, "yes"), ("r0", 1, "yes"), ("r0", 2, "no"), ("r1", 1, "yes"), ("r1", 2, "no")]
     data = table_of([[(*row, "low")] for row in [*rows, ("r1", 2, "no"), ("r1", 1, MISSING)]])
-    prior, moves, least, sweeps = 0.7, 1.5, 0.15, 1_000
+    prior, moves, least, sweeps = 0.7, 1.5, 0.15, 900
     query = StateChain(panel, 2, prior, moves, truncation=2 * least, sweeps=sweeps)
     resolved, statistic = statistic_of(query, data, held)
     (table,) = tables_of(resolved, statistic.steps)
     outcomes = all_paths(2, 2)
     given, original = [], _states.paths
 
-    def recorded(counts, start, transition, profiles, heat, uniform):
-        path = original(counts, start, transition, profiles, heat, uniform)
+    def recorded(counts, start, transition, profiles, *rest):
+        path = original(counts, start, transition, profiles, *rest)
         # The law that the path is drawn from says more than the path.
         log = [
-            log_chain(z, start, transition) + log_likelihood(z, [table], profiles) for z in outcomes
+            log_chain(z, start, transition) + log_likelihood(z, [table], profiles) / heat
+            for z in outcomes
         ]
         given.append((np.exp(log - logsumexp(log)), profiles[0][:, 1], path.ravel()))
         return path
 
     monkeypatch.setattr(_states, "paths", recorded)
-    last = resolved.sample(statistic, resolved.exact(), seeded_words("chain"))
+    last = resolved.sample(statistic, resolved.at_temperature(heat), seeded_words("chain"))
     np.testing.assert_array_equal(last[:4], given[-1][2])
+    # The paths that were drawn have these laws, sweep by sweep.
+    code = np.array([path for _, _, path in given]) @ [8, 4, 2, 1]
+    every = np.array([law for law, _, _ in given])
+    gap = np.bincount(code, minlength=16) - every.sum(axis=0)
+    spread = (every * (1 - every)).sum(axis=0) ** 0.5
+    assert np.all(np.abs(gap) < 5.5 * spread + 1)  # 1e-6 for all sixteen
     laws = np.array([law for law, _, _ in given[50:]])
     first = np.array([profile[outcomes[:, 0, 0]] for _, profile, _ in given[50:]])
 
@@ -268,9 +276,9 @@ def test_a_long_chain_has_the_joint_law(monkeypatch):
         for k in range(2):
             after = z[:, 1][z[:, 0] == k]
             total += _dirichlet(moves, np.bincount(after, minlength=2))
-            no, yes = prior + table[z == k].sum(axis=0)
+            no, yes = prior + table[z == k].sum(axis=0) / heat
             total += _log_beta(yes, no, least)
-        no, yes = prior + table[z == z[0, 0]].sum(axis=0)
+        no, yes = prior + table[z == z[0, 0]].sum(axis=0) / heat
         mean.append(np.exp(_log_beta(yes + 1, no, least) - _log_beta(yes, no, least)))
         log.append(total)
     chance = np.exp(log - logsumexp(log))
