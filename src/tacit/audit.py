@@ -18,6 +18,7 @@ import numpy as np
 from scipy.special import betaincinv
 
 from tacit.accounting import epsilon as steps_epsilon
+from tacit.audit_choices import choice_games
 from tacit.audit_draws import ExactGame, draw_games, sampled
 from tacit.spec.columns import Categorical, Real
 from tacit.spec.draws import BallRegression, ConjugateDraw
@@ -375,6 +376,7 @@ def games() -> list[Game | ExactGame]:
         *_step_games(),
         *_coefficient_games(),
         *draw_games(),
+        *choice_games(),
     ]
 
 

@@ -18,7 +18,7 @@ from tacit.spec.budget import Budget, Number
 from tacit.spec.choice import Choice
 from tacit.spec.draws import ConjugateDraw, TruncatedDirichlet
 from tacit.spec.errors import ModelError
-from tacit.spec.keys import Is, labels_of, name_of
+from tacit.spec.keys import Is, first_number, labels_of, name_of
 from tacit.spec.maps import NumbaMap
 from tacit.spec.mechanisms import Exponential, Laplace
 from tacit.spec.plan import Plan, Steps
@@ -172,10 +172,10 @@ def _linear(law: TruncatedDirichlet, schema: Schema, scores: np.ndarray) -> Boun
         size=len(table),
         clip=clip,
         geometry="box",
-        state=np.ascontiguousarray(table),
+        state=(np.ascontiguousarray(table), np.array([first_number(name_of(law.key), schema)])),
     )
 
 
 def _scored(row, state, out):  # type: ignore[no-untyped-def]
     for i in range(out.size):
-        out[i] = state[i, int(row[0])]
+        out[i] = state[0][i, int(row[0]) - state[1][0]]

@@ -159,12 +159,14 @@ def settled(
     draw_one: Callable[[Stream], int], left: np.ndarray, words: Words
 ) -> tuple[int, np.ndarray]:
     """One sample in long arithmetic, and the words that are left."""
+    more = 64
     while True:
         stream = Stream(left)
         try:
             return draw_one(stream), left[stream.used :]
         except OutOfWords:
-            left = np.concatenate([left, words(64)])
+            left = np.concatenate([left, words(more)])
+            more *= 2  # a long sample starts again a few times, not once for every 64 words
 
 
 def draw_poisson(n: int, rate: float, words: Words = os_words) -> np.ndarray:
