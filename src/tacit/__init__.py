@@ -7,12 +7,14 @@ from tacit.fit import fit
 from tacit.methods.one_sample import OnePosteriorSample
 from tacit.methods.statistics import Statistics
 from tacit.models import (
+    BayesNet,
     BetaBernoulli,
     DirichletCategorical,
     GammaExponential,
     GammaPoisson,
     LinearRegression,
     MultivariateNormal,
+    NaiveBayes,
     Normal,
     NormalMean,
 )
@@ -49,6 +51,7 @@ __version__ = version("tacit")
 
 __all__ = [
     "BallRegression",
+    "BayesNet",
     "BetaBernoulli",
     "Bound",
     "BoundedNormal",
@@ -78,6 +81,7 @@ __all__ = [
     "ModelError",
     "Moments",
     "MultivariateNormal",
+    "NaiveBayes",
     "Normal",
     "NormalMean",
     "NumbaMap",
