@@ -12,6 +12,7 @@ from tacit.models.dirichlet_categorical import DirichletCategorical
 from tacit.models.gamma_exponential import GammaExponential
 from tacit.models.gamma_poisson import GammaPoisson
 from tacit.models.linear_regression import LinearRegression
+from tacit.models.markov_random_field import MarkovRandomField
 from tacit.models.multivariate_normal import MultivariateNormal
 from tacit.models.naive_bayes import NaiveBayes
 from tacit.models.normal import Normal
@@ -31,6 +32,7 @@ MODELS: Mapping[str, type[Any]] = {
         LinearRegression,
         NaiveBayes,
         BayesNet,
+        MarkovRandomField,
     )
 }
 
@@ -55,6 +57,7 @@ __all__ = [
     "GammaExponential",
     "GammaPoisson",
     "LinearRegression",
+    "MarkovRandomField",
     "MultivariateNormal",
     "NaiveBayes",
     "Normal",

@@ -1,11 +1,13 @@
 """What is believed after a release: draws with their certificate, and what models predict."""
 
 from tacit.posterior.base import Posterior, load_arviz
+from tacit.posterior.field import FieldPosterior
 from tacit.posterior.network import DiscretePosterior, NetworkPosterior
 from tacit.posterior.regression import RegressionPosterior
 
 __all__ = [
     "DiscretePosterior",
+    "FieldPosterior",
     "NetworkPosterior",
     "Posterior",
     "RegressionPosterior",
