@@ -14,13 +14,11 @@ import numpy as np
 
 @numba.njit(cache=True)
 def binomial(n, p):  # type: ignore[no-untyped-def]
-    """Exact for any n: halved at a beta-distributed middle until few trials are left."""
+    """Exact for any n: halved at a beta-distributed middle until few successes are left to find."""
     if p <= 0.0 or n == 0:
         return 0
     found = 0
-    while n > 24:
-        if p >= 1.0:
-            return found + n
+    while n * min(p, 1.0 - p) > 30.0:
         middle = (n + 1) // 2
         at = np.random.beta(middle, n + 1 - middle)  # the middle of n sorted uniforms
         if at <= p:
@@ -30,10 +28,24 @@ def binomial(n, p):  # type: ignore[no-untyped-def]
         else:
             n = middle - 1
             p /= at
-    for _ in range(n):
-        if np.random.random() < p:
-            found += 1
-    return found
+    if p >= 1.0 or n == 0:
+        return found + n
+    return found + (_few(n, p) if p <= 0.5 else n - _few(n, 1.0 - p))
+
+
+@numba.njit(cache=True)
+def _few(n, p):  # type: ignore[no-untyped-def]
+    """Binomial by inversion."""
+    if p <= 0.0:
+        return 0
+    odds = p / (1.0 - p)
+    mass = np.exp(n * np.log1p(-p))
+    left, k = np.random.random(), 0
+    while left > mass and k < n:
+        left -= mass
+        k += 1
+        mass *= odds * (n - k + 1) / k
+    return k
 
 
 @numba.njit(cache=True)
