@@ -186,7 +186,7 @@ def run_chain(  # type: ignore[no-untyped-def]
             theta, m, t, m2, t2, wide, cell, y, width, power, heavy, fixed, rate, least, most, sd,
             stride_both, score, p, p2,
         )  # fmt: skip
-        stride_both = _tuned(stride_both, good, 0.6, warm)
+        stride_both = _tuned(stride_both, good, 0.3, warm)
         _weigh(theta, cell, score, p)
         shift_rows(m, t, score, cell, stride, levels, y, width, power, heavy, kmax, tries)
         if not fixed:
