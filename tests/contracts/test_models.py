@@ -26,7 +26,11 @@ EXAMPLES = {
     "Normal": tacit.Normal("x"),
     "MultivariateNormal": tacit.MultivariateNormal(["x", "y"]),
     "LinearRegression": tacit.LinearRegression("y", ["x", "z"]),
+    "NaiveBayes": tacit.NaiveBayes("kind", ["flag", "ward"]),
+    "BayesNet": tacit.BayesNet({"kind": [], "flag": ["kind"], "ward": ["kind", "flag"]}),
+    "MarkovRandomField": tacit.MarkovRandomField([("kind", "flag"), ("flag", "ward")]),
 }
+NETWORKS = ("NaiveBayes", "BayesNet", "MarkovRandomField")
 COUNTS = ("BetaBernoulli", "DirichletCategorical")
 MECHANISMS = [
     tacit.Laplace(0.5),
@@ -66,15 +70,19 @@ def table(n: int = 600, kind: str = "plain") -> dict[str, np.ndarray]:
         "x": rng.normal(1, 2, n),
         "z": rng.normal(0, 1, n),
     }
+    data["flag"] = np.where(rng.random(n) < 0.3 + 0.4 * (data["kind"] == "a"), "no", "yes")
+    data["ward"] = rng.choice([1, 2], n, p=[0.4, 0.6])
     data["y"] = 0.5 * data["x"] - data["z"] + rng.normal(0, 1, n)
     match kind:
         case "constant":
             data |= {name: np.full(n, 3.0) for name in NUMBERS} | {"kind": np.full(n, "b")}
+            data |= {"flag": np.full(n, "no"), "ward": np.full(n, 2)}
         case "at a bound":
             data |= {"visits": np.full(n, 20.0), "wait": np.full(n, 60.0)}
             data |= {name: np.full(n, 10.0) for name in ("x", "y", "z")}
         case "missing":
             data |= {name: np.full(n, np.nan) for name in NUMBERS} | {"kind": np.full(n, "")}
+            data |= {"flag": np.full(n, ""), "ward": np.full(n, -1)}
         case "identical":
             data |= {"y": data["x"], "z": data["x"]}
     return data
@@ -84,6 +92,8 @@ def schema(neighbours: str, default: bool = False, **options) -> tacit.Schema:
     other = {"default": 0} if default else {}
     return tacit.Schema(
         tacit.Categorical("kind", ["a", "b", "c"], default="a" if default else None),
+        tacit.Categorical("flag", ["no", "yes"], default="no" if default else None),
+        tacit.Categorical("ward", [1, 2], default=1 if default else None),
         tacit.Integer("visits", 0, 20, **other),
         tacit.Real("wait", 0, 60, **other),
         *(tacit.Real(name, -10, 10, **other) for name in ("x", "y", "z")),
@@ -283,6 +293,23 @@ def test_predictive_draws_are_of_the_right_kind(name):
         with pytest.raises(tacit.ModelError, match="'z'"):
             posterior.predict({"x": [0.0]})
         return
+    if name in NETWORKS:
+        target = None if name == "NaiveBayes" else "kind"
+        rows = {"flag": ["no", "yes", "no"], "ward": [1, 2.0, "2"]}
+        chance = posterior.predict_proba(rows, target=target)
+        assert chance.shape == (3, 3)
+        np.testing.assert_allclose(chance.sum(axis=1), 1)
+        low, high = posterior.predict_interval(rows, target=target)
+        assert np.all((low <= chance) & (chance <= high))
+        assert set(posterior.predict(rows, target=target)) <= {"a", "b", "c"}
+        logs = posterior.log_likelihood(rows | {"kind": ["a", "b", "c"]})
+        assert logs.shape == (3,)
+        assert np.all(logs < 0)
+        assert set(posterior.predictive("kind")) <= {"a", "b", "c"}
+        assert set(posterior.predictive("ward")) <= {1, 2}
+        with pytest.raises(tacit.ModelError, match="'ward'"):
+            posterior.predict_proba({"flag": ["no"]}, target=target)
+        return
     with pytest.raises(tacit.ModelError, match="features"):
         posterior.predict({"x": [0.0]})
     values = posterior.predictive()
@@ -312,6 +339,8 @@ def test_another_prior_is_free(name):
     other = {"LinearRegression": {"prior_scale": 2.0}, "NormalMean": {"prior": (2.0, 1.0)}}.get(
         name, {"sd_rows": 5.0} if "Normal" in name else {"prior": None}
     )
+    if name in NETWORKS:
+        other = {"sd": 1.0} if name == "MarkovRandomField" else {"prior": 3.0}
     if other == {"prior": None}:
         other = {"prior": (3.0, 3.0, 3.0) if name == "DirichletCategorical" else (3.0, 3.0)}
     again = replace(model, **other).posterior(release, seed=1)
@@ -427,6 +456,23 @@ def test_a_saved_release_is_enough(name, tmp_path):
         lambda: tacit.Normal("x", sd=float("inf")),
         lambda: tacit.MultivariateNormal(["x", "y"], mean=(1,)),
         lambda: tacit.MultivariateNormal(["x", "y"], sd=(1, 0)),
+        lambda: tacit.NaiveBayes("kind", []),
+        lambda: tacit.NaiveBayes("kind", ["kind"]),
+        lambda: tacit.NaiveBayes("kind", ["flag", "flag"]),
+        lambda: tacit.NaiveBayes("kind", ["flag"], prior=0),
+        lambda: tacit.BayesNet({}),
+        lambda: tacit.BayesNet(["kind"]),
+        lambda: tacit.BayesNet({"kind": ["kind"]}),
+        lambda: tacit.BayesNet({"kind": ["flag"], "flag": ["kind"]}),
+        lambda: tacit.BayesNet({"kind": [1]}),
+        lambda: tacit.BayesNet({"kind": ["flag", "flag"]}),
+        lambda: tacit.BayesNet({"a|b": [], "a": ["b"]}),  # two tables of one name
+        lambda: tacit.MarkovRandomField([]),
+        lambda: tacit.MarkovRandomField("kind"),
+        lambda: tacit.MarkovRandomField([("kind", "kind")]),
+        lambda: tacit.MarkovRandomField([("kind", 3)]),
+        lambda: tacit.MarkovRandomField([("a,b", "c"), ("a", "b,c")]),
+        lambda: tacit.MarkovRandomField([("kind", "flag")], sd=0),
         lambda: tacit.LinearRegression("y", []),
         lambda: tacit.LinearRegression("y", ["x", "y"]),
         lambda: tacit.LinearRegression("y", ["x"], prior_scale=0),

@@ -48,10 +48,9 @@ def enumerate_star(seen, law, prior, hub_prior, rows, most):
         ways = []
         for table in seen:
             for cells, m in zip(table, totals, strict=True):
-                ways.append([
-                    (s, log_division(s, prior) + sum(float(law.log(np.array(y - k))) for y, k in zip(cells, s)))
-                    for s in product(range(m + 1), repeat=len(cells)) if sum(s) == m
-                ])  # fmt: skip
+                parts = [s for s in product(range(m + 1), repeat=len(cells)) if sum(s) == m]
+                noise = [float(law.log(np.array(cells) - np.array(s)).sum()) for s in parts]
+                ways.append([(s, log_division(s, prior) + w) for s, w in zip(parts, noise)])
         for chosen in product(*ways):
             log[tuple(k for s, _ in chosen for k in s)] = top + sum(w for _, w in chosen)
     top = max(log.values())
@@ -77,14 +76,42 @@ def agrees(exact, drawn):
 
 CASES = {
     "one feature": ([[[3.0, 1], [0.0, 2]]], LAPLACE, 1.0, 1.0, Rows(5, 5), 5),
-    "two features": ([[[3.0, 1], [0.0, 2]], [[1.0, 1], [3.0, -1]]], LAPLACE, 1.0, 1.0, Rows(5, 5), 5),
-    "they disagree": ([[[6.0, 1], [-2.0, -1]], [[-1.0, 1], [3.0, 3]]], LAPLACE, 0.5, 2.0, Rows(5, 5), 5),
-    "normal noise": ([[[2.2, 1.3], [0.4, 2]], [[1, 0.3], [3, -1.5]]], GAUSSIAN, 0.3, 1.0, Rows(4, 4), 4),
-    "rows in a range": ([[[1.0, 1], [0.0, 2]], [[1.0, 0], [2.0, -1]]], GAUSSIAN, 1.0, 1.0, Rows(2, 5), 5),
+    "two features": (
+        [[[3.0, 1], [0.0, 2]], [[1.0, 1], [3.0, -1]]],
+        LAPLACE,
+        1.0,
+        1.0,
+        Rows(5, 5),
+        5,
+    ),
+    "they disagree": (
+        [[[6.0, 1], [-2.0, -1]], [[-1.0, 1], [3.0, 3]]],
+        LAPLACE,
+        0.5,
+        2.0,
+        Rows(5, 5),
+        5,
+    ),
+    "normal noise": (
+        [[[2.2, 1.3], [0.4, 2]], [[1, 0.3], [3, -1.5]]],
+        GAUSSIAN,
+        0.3,
+        1.0,
+        Rows(4, 4),
+        4,
+    ),
+    "rows in a range": (
+        [[[1.0, 1], [0.0, 2]], [[1.0, 0], [2.0, -1]]],
+        GAUSSIAN,
+        1.0,
+        1.0,
+        Rows(2, 5),
+        5,
+    ),
     "a strong prior": ([[[6.0, 0], [0.0, 0]]], LAPLACE, 300.0, 400.0, Rows(6, 6), 6),
     "three levels": ([[[3.0, 1, 0], [0.0, 2, 1]]], LAPLACE, 1.0, 0.2, Rows(5, 5), 5),
     "nobody": ([[[3.0, 1], [0.0, 2]]], LAPLACE, 1.0, 1.0, Rows(0, 0), 0),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", CASES)
