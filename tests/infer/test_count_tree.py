@@ -185,3 +185,21 @@ def test_noise_that_swamps_the_data_is_no_error(law, prior):
     for rows in (Rows(5, 5), Rows(0, 100), Rows(0, None), Rows(40_000, 40_000), Rows(5, 15)):
         drawn = sample_tree(star(seen, law, prior, prior), rows, 300, rng)
         assert np.all(drawn >= 0)
+
+
+@pytest.mark.parametrize("family", ["discrete_laplace", "discrete_gaussian"])
+@pytest.mark.parametrize("scale", [1e-4, 0.01, 0.05, 0.2, 1.0])
+def test_narrow_noise_leaves_the_counts_as_they_are(family, scale):
+    """Tables without error, a few rows missing: all draws are near them, and tables agree."""
+    tables = [[[205.0, 31], [7, 40]], [[100, 136], [0, 47]]]
+
+    def tree():
+        (valued,) = [star(tables, Law(family, scale), 1.0, 1.0)]
+        gap = Cell(3.0, Law(family, scale), 8)
+        return Divided(np.array([0.5, 0.25]), (valued, gap))
+
+    for rows in (Rows(286, 286), Rows(150, 450), Rows(0, None)):
+        drawn = sample_tree(tree(), rows, 500, np.random.default_rng(1))
+        wrong = np.abs(drawn - np.array([205, 31, 7, 40, 100, 136, 0, 47, 3]))
+        assert wrong.max() <= 25 * scale
+        assert np.all(drawn[:, :4].sum(axis=1) == drawn[:, 4:8].sum(axis=1))

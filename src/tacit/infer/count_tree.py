@@ -33,7 +33,7 @@ from tacit.infer.latent_counts import (
     split_between,
     tilt_of,
 )
-from tacit.infer.noise import Law
+from tacit.infer.noise import DEPTH, Law
 
 _WIDEST = 2**12
 _PILOT = 64  # draws that tell where the tree's numbers are
@@ -196,7 +196,7 @@ def _extended(weights: Weights, low: int, high: int) -> Weights:
     at = np.arange(len(log))
     log = np.interp(at, at[known], log[known])
     step = max(1, min(len(log) // 8, 16))
-    rise, fall = 1.0, -1.0
+    rise, fall = DEPTH, -DEPTH  # where all but one sum fell below what can be told from nothing
     if len(log) > step:
         rise, fall = (log[step] - log[0]) / step, (log[-1] - log[-1 - step]) / step
     before = np.arange(low - weights.low, 0)

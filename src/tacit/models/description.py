@@ -63,4 +63,4 @@ def cap_of(column: Column, *, whole: bool = False) -> float:
 def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _plain(v) for key, v in value.items()}
-    return list(value) if isinstance(value, tuple) else value
+    return [_plain(v) for v in value] if isinstance(value, tuple) else value
