@@ -90,6 +90,7 @@ def sample_tree(root: Node, rows: Rows, size: int, rng: np.random.Generator) -> 
         pilot = _draw(root, everyone, cells, _PILOT, block, rng)
         if not _settle(cells, pilot, most) and turn > 0:
             break
+    assert everyone is not None  # windows that hold everything disagree on nothing
     return _draw(root, everyone, cells, size, block, rng)
 
 
@@ -148,19 +149,20 @@ def _likelihood(node: Node, block: int) -> Weights | None:
         case Alike():
             ways = [_likelihood(way, block) for way in node.ways]
             known = [way for way in ways if way is not None]
-            low = max(way.low for way in known)
-            high = min(way.low + len(way.log) - 1 for way in known)
-            cut = [_within(way, low, high) for way in known]
-            if len(known) < len(ways) or any(way is None for way in cut):
+            low = max((way.low for way in known), default=0)
+            high = min((way.low + len(way.log) - 1 for way in known), default=0)
+            if len(known) < len(ways) or low > high:
                 return None
-            return Weights(low, sum(way.log for way in cut))  # type: ignore[union-attr,arg-type]
+            cut = [way.log[low - way.low : high - way.low + 1] for way in known]
+            return Weights(low, np.sum(cut, axis=0))
         case Divided():
             return _divided(node, block)
 
 
 def _divided(node: Divided, block: int) -> Weights | None:
-    parts = [_likelihood(part, block) for part in node.parts]
-    if any(part is None for part in parts):
+    found = [_likelihood(part, block) for part in node.parts]
+    parts = [part for part in found if part is not None]
+    if len(parts) < len(found):
         return None
     cells = [p.plus(log_cell(p.support, a, block)) for p, a in zip(parts, node.prior, strict=True)]
     low = sum(cell.low for cell in cells)

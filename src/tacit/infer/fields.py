@@ -132,10 +132,10 @@ def _margins(
     theta = np.concatenate([part.reshape(len(part), -1) for part in potentials], axis=1)
     margins = np.empty_like(theta)
     state = np.empty(len(theta), dtype=np.int64)
-    step = max(1, 2_000_000 // len(field.cell))
+    step = max(1, 2_000_000 // field.cell.size)
     for start in range(0, len(theta), step):
         some = theta[start : start + step]
-        score = sum(some[:, places_] for places_ in field.cell.T)
+        score = some[:, field.cell].sum(axis=2)
         weight = np.exp(score - score.max(axis=1, keepdims=True))
         p = weight / weight.sum(axis=1, keepdims=True)
         upto = np.cumsum(p, axis=1)

@@ -17,6 +17,7 @@ Where the number of rows is not known it is Poisson with Jeffreys' prior on its 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -132,7 +133,7 @@ def _mode(
         curve = n**2 * cov @ cho_solve(weight, cov) + flat
         step = np.linalg.solve((curve + curve.T) / 2, slope)
 
-        def loss(at: np.ndarray, weight=weight) -> float:
+        def loss(at: np.ndarray, weight: Any = weight) -> float:
             gap = value - n * field.mean(at)
             return float(gap @ cho_solve(weight, gap) + at @ at / sd**2)
 
