@@ -1,6 +1,7 @@
 """How often a 90% interval holds the truth, and how often the papers' plug-in interval does.
 
-Truths are drawn from the prior. Writes docs/calibration.md, or with --only a part of it.
+Truths are drawn from the prior. Writes docs/calibration.md, or with --only a part of it, and fails
+if a noise-aware interval is off by more than the tests allow.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ from tacit.testing import simulated_release
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))  # the simulations are those of the tests
 
-from tests.statistical.families import FAMILIES, calibrate  # noqa: E402
+from tests.statistical.families import FAMILIES, calibrate, joined  # noqa: E402
 from tests.statistical.test_calibration import uniform_p  # noqa: E402
+from tests.statistical.test_families import OFF, check  # noqa: E402
 
 SETTINGS = [(20, 0.1), (100, 0.1), (100, 1.0), (1000, 0.5)]
 RELATIONS = ["replace_one", "add_remove"]
@@ -131,34 +133,32 @@ def family_part(job: tuple[str, int, float, str, int, int, str]) -> Any:
     return calibrate(name, n, tacit.Laplace(epsilon), neighbours, repeats, seed, noise)
 
 
-def families_section(repeats: int, pool: Any) -> str:
+def families_section(repeats: int, pool: Any) -> tuple[str, list[str]]:
+    """The section, and the rows that the tests would not allow."""
     fewer, size = repeats // 4, 125
-    lines = []
+    lines, failed = [], []
     for name, case in FAMILIES.items():
         for neighbours, (n, epsilon) in itertools.product(RELATIONS, case.settings):
             parts = (repeats if neighbours == "replace_one" else fewer) // size
-            hits, ranks = {}, {}
+            found = {}
             for noise in ("aware", "plugin"):
                 jobs = [
                     (name, n, epsilon, neighbours, size, seed, noise)
                     for seed in range(1, parts + 1)
                 ]
-                found = pool.map(family_part, jobs, chunksize=1)
-                for key in found[0].hits:
-                    hits[noise, key] = np.concatenate([part.hits[key] for part in found])
-                    ranks[noise, key] = np.concatenate([part.ranks[key] for part in found])
+                found[noise] = joined(pool.map(family_part, jobs, chunksize=1))
             aware, plugin = (
-                ", ".join(
-                    f"{key} {values.mean():.1%}"
-                    for (how, key), values in hits.items()
-                    if how == noise
-                )
+                ", ".join(f"{key} {hits.mean():.1%}" for key, hits in found[noise].hits.items())
                 for noise in ("aware", "plugin")
             )
-            p = min(uniform_p(values) for (how, _), values in ranks.items() if how == "aware")
+            p = min(uniform_p(ranks) for ranks in found["aware"].ranks.values())
             lines.append(
                 f"| {name} | {n} | {epsilon} | {neighbours} | {aware} | {plugin} | {p:.2g} |"
             )
+            try:
+                check(found["aware"], parts * size, OFF[neighbours])
+            except AssertionError as error:
+                failed.append(f"{lines[-1]} {error}")
             sys.stdout.write(lines[-1] + "\n")
             sys.stdout.flush()
     head = OTHERS.format(
@@ -169,20 +169,26 @@ def families_section(repeats: int, pool: Any) -> str:
         command=COMMAND,
         date=dt.date.today().isoformat(),
     )
-    return head + "\n".join(lines) + "\n" + OTHERS_TAIL
+    return head + "\n".join(lines) + "\n" + OTHERS_TAIL, failed
 
 
-def main(repeats: int, only: str | None) -> None:
+def main(repeats: int | None, only: str | None, workers: int) -> None:
     title = OTHERS.splitlines()[0]
     old, _, rest = PAGE.read_text().partition(title) if PAGE.exists() else ("", "", "")
-    with Pool(2) as pool:
-        first = old.rstrip() if only == "families" else beta_section(repeats, pool).rstrip()
-        second = title + rest if only == "beta" else families_section(repeats // 5, pool)
+    first, second, failed = old.rstrip(), title + rest, []
+    with Pool(workers) as pool:
+        if only != "families":
+            first = beta_section(repeats or 10_000, pool).rstrip()
+        if only != "beta":
+            second, failed = families_section(repeats or 2000, pool)
     PAGE.write_text(f"{first}\n\n{second.rstrip()}\n")
+    if failed:
+        sys.exit("Off by more than the tests allow:\n" + "\n".join(failed))
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("repeats", type=int, nargs="?", default=10_000)
+    parser.add_argument("repeats", type=int, nargs="?", help="default: 10000, families 2000")
     parser.add_argument("--only", choices=["beta", "families"])
+    parser.add_argument("--workers", type=int, default=2)
     main(**vars(parser.parse_args()))
