@@ -1,3 +1,4 @@
+import math
 from decimal import Decimal
 
 import pandas as pd
@@ -93,3 +94,40 @@ def test_a_study_can_ask_for_one_posterior_sample(tmp_path):
     release = release_analysis(study.analyses[0], public)
     assert release.query.law.truncation == 0.05
     assert fit_release(release, seed=1, draws=100).model["model"] == "BetaBernoulli"
+
+
+FREE = """
+[data]
+source = "bmi.csv"
+ledger = "bmi.ledger"
+
+[schema]
+neighbours = "replace_one"
+columns = [{ name = "bmi", type = "real", low = 10, high = 60, default = 25 }]
+
+[budget]
+epsilon = 1.0
+delta = 1e-6
+
+[[analysis]]
+name = "bmi"
+model = "NormalMean"
+column = "bmi"
+sd = 4
+how = { method = "OnePosteriorSample", epsilon = 1, delta = 1e-6, truncation = [-inf, inf] }
+"""
+
+
+def test_a_study_can_ask_for_a_draw_without_bounds(tmp_path):
+    study = load(tmp_path, FREE)
+    (analysis,) = study.analyses
+    assert analysis.how.truncation == (-math.inf, math.inf)
+    pd.DataFrame({"bmi": [20.0, 31.5, 24.0]}).to_csv(study.source, index=False)
+    release = release_analysis(analysis, tacit.Public(study.source, study.schema, seed=1))
+    release.save(tmp_path / "r.json")
+    loaded = tacit.Release.load(tmp_path / "r.json")
+    assert loaded.query.law.low == -math.inf
+    assert fit_release(loaded, seed=1, draws=100).model["model"] == "NormalMean"
+    half = load(tmp_path, FREE.replace("[-inf, inf]", "[0, inf]"))
+    with pytest.raises(tacit.ModelError, match="not one of each"):
+        release_analysis(half.analyses[0], tacit.Public(study.source, study.schema, seed=1))

@@ -4,8 +4,13 @@ from importlib.metadata import version
 
 from tacit import accounting
 from tacit.fit import fit
-from tacit.methods.one_sample import OnePosteriorSample
-from tacit.methods.statistics import Statistics
+from tacit.methods import (
+    AnnealedImportance,
+    OnePosteriorSample,
+    PrivateGibbs,
+    PrivateMetropolis,
+    Statistics,
+)
 from tacit.models import (
     BetaBernoulli,
     DirichletCategorical,
@@ -20,6 +25,7 @@ from tacit.posterior import Posterior
 from tacit.priors import with_prior
 from tacit.spec.budget import Budget
 from tacit.spec.certificate import Certificate
+from tacit.spec.choice import Choice
 from tacit.spec.columns import Categorical, Integer, Real, Time, Tokens
 from tacit.spec.draws import BallRegression, BoundedNormal, ConjugateDraw, TruncatedDirichlet
 from tacit.spec.errors import (
@@ -48,6 +54,7 @@ from tacit.wall import Lease, Ledger, Public, Wall
 __version__ = version("tacit")
 
 __all__ = [
+    "AnnealedImportance",
     "BallRegression",
     "BetaBernoulli",
     "Bound",
@@ -57,6 +64,7 @@ __all__ = [
     "BudgetError",
     "Categorical",
     "Certificate",
+    "Choice",
     "ConjugateDraw",
     "Counts",
     "DirichletCategorical",
@@ -86,6 +94,8 @@ __all__ = [
     "Plan",
     "Poisson",
     "Posterior",
+    "PrivateGibbs",
+    "PrivateMetropolis",
     "Public",
     "QueryError",
     "Real",

@@ -152,8 +152,9 @@ confidence 1 - 1e-5, the threshold chosen on other runs). Every mechanism has a 
 the same attack must catch. Steps are real steps of a lease. A single statistic is computed by the
 wall once and noised again, 20 times as often. Gaussian noise, steps and draws of coefficients are
 attacked at a large delta, where most can be shown. The density of other draws is known: what is
-shown is the largest log-ratio over all data sets of up to six rows and the worst one of a thousand,
-and the draws are tested to have that density (Kolmogorov and Smirnov, false-alarm rate 1e-6).
+shown is the largest log-ratio over all data sets of up to six rows and the worst one of a thousand
+(for a mean without bounds, the exact epsilon at its delta), and the draws are tested to have that
+density (Kolmogorov and Smirnov, false-alarm rate 1e-6).
 
 `tacit audit --runs {runs}`, {day}.
 

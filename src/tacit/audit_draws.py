@@ -13,8 +13,9 @@ from itertools import product
 
 import numpy as np
 from scipy.special import logsumexp
-from scipy.stats import kstest
+from scipy.stats import kstest, norm
 
+from tacit.accounting.gaussian import gaussian_epsilon
 from tacit.laws import truncated_normal
 from tacit.laws.truncated_dirichlet import log_kernel
 from tacit.spec.columns import Categorical, Real
@@ -164,12 +165,31 @@ def largest_mean_loss(resolved: ResolvedDraw, temperature: float) -> float:
 def _mean_and_sd(
     resolved: ResolvedDraw, moments: np.ndarray, temperature: float
 ) -> tuple[float, float]:
-    """The wall's law of a share of the interval, as a normal law of the mean."""
+    """The wall's law of a draw, as a normal law of the mean."""
     law = resolved.query.law
     assert isinstance(law, BoundedNormal)
     slope, curve = normal_law(resolved.query, moments, temperature, resolved.schema)
-    wide = law.high - law.low
-    return law.low + wide * slope / curve, wide / curve**0.5
+    origin, unit = law.measure(temperature if resolved.query.temper_prior else 1.0)
+    return origin + unit * slope / curve, unit / curve**0.5
+
+
+def exact_mean_epsilon(resolved: ResolvedDraw, temperature: float, delta: float) -> float:
+    """Epsilon at this delta of a mean without bounds, whose number of rows is public.
+
+    Under neighbours its laws are normal with the same variance, so that it is that of Gaussian
+    noise: every row at the column's lower bound or at its upper one.
+    """
+    mu = 0.0
+    for pair in _neighbours(2, resolved.schema.neighbours):
+        laws = []
+        for at_low, at_high in pair:
+            total = at_high - at_low
+            moments = np.array([[at_low + at_high, total], [total, 0.0]])
+            laws.append(_mean_and_sd(resolved, moments, temperature))
+        (one, sd), (other, same) = laws
+        assert sd == same
+        mu = max(mu, abs(one - other) / sd)
+    return gaussian_epsilon(mu, delta)
 
 
 def means_p_value(resolved: ResolvedDraw, temperature: float, size: int) -> float:
@@ -178,8 +198,12 @@ def means_p_value(resolved: ResolvedDraw, temperature: float, size: int) -> floa
     assert isinstance(law, BoundedNormal)
     source = open_data({law.column: [0.0, 0.0, 0.0, 1.0, np.nan]}, resolved.schema)
     drawn = sampled(resolved, resolved.evaluate(source, ()), temperature, size)[:, 0]
-    moments = np.array([[4.0, -2.0], [-2.0, 0.0]])
+    rows = 4.0 if resolved.schema[law.column].default is None else 5.0  # the default adds 0
+    moments = np.array([[rows, -2.0], [-2.0, 0.0]])
     mean, sd = _mean_and_sd(resolved, moments, temperature)
+    if not law.bounded:
+        origin, unit = law.measure(1.0)
+        return float(kstest(origin + unit * drawn, norm(mean, sd).cdf).pvalue)
     share = np.linspace(0, 1, 20_001)
     theta = law.low + (law.high - law.low) * share
     density = np.exp(truncated_normal.log_density(theta, np.array(mean), sd, law.low, law.high))
@@ -192,6 +216,7 @@ def draw_games() -> list[ExactGame]:
     return [
         _mean_game("add_remove"),
         _mean_game("replace_one"),
+        _free_mean_game(),
         _game("Beta draw", 2, "add_remove", "half the temperature", factor=0.5),
         _game("Beta draw", 2, "replace_one", "temperature of add_remove", factor=0.5),
         _game("Dirichlet draw", 3, "add_remove", "half the temperature", factor=0.5),
@@ -247,6 +272,32 @@ def _mean_game(neighbours: Neighbours) -> ExactGame:
         f"draw of a mean, {neighbours}",
         float(calibration.cost.epsilon),
         float(calibration.cost.delta),
+        shown(temperature),
+        "half the temperature",
+        shown(temperature * 0.5),
+    )
+
+
+def _free_mean_game() -> ExactGame:
+    """A prior so narrow that a single row hardly narrows it: the claim is nearly attained."""
+    schema = Schema(Real("x", 0, 1, default=0.5), neighbours="replace_one")
+    law = BoundedNormal("x", 0.05, (0.4, 0.02), -np.inf, np.inf)
+    resolved = resolve_draw(ConjugateDraw(law, draws=1000), schema)
+    one = resolve_draw(ConjugateDraw(law), schema)
+    calibration = one.calibrate(Exponential(1, "0.05"))
+    temperature, delta = calibration.noise[0].scale, float(calibration.cost.delta)
+
+    def shown(scale: float) -> Callable[[int], float]:
+        def loss(runs: int) -> float:
+            fits = means_p_value(resolved, scale, min(runs, 20_000)) > ALARM
+            return exact_mean_epsilon(one, scale, delta) if fits else np.inf
+
+        return loss
+
+    return ExactGame(
+        "draw of a mean without bounds, replace_one",
+        float(calibration.cost.epsilon),
+        delta,
         shown(temperature),
         "half the temperature",
         shown(temperature * 0.5),

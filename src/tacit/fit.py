@@ -58,7 +58,7 @@ def fit(
     options: SamplingOptions = {"draws": draws, "chains": chains, "seed": seed, "noise": noise}
     Sampling.of(options)  # a bad option is refused before anything is spent
     method: Any = resolve(model, wall, how)
-    return method.run(model, wall, name=name, **options)
+    return method.run(model, wall, name=name, progress=progress, **options)
 
 
 def resolve(model: Any, wall: Releaser, how: Any) -> Method:

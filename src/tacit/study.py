@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tacit.fit import How, fit, resolve
-from tacit.methods import OnePosteriorSample
+from tacit.methods import OnePosteriorSample, PrivateGibbs
 from tacit.models import model_from_description
 from tacit.models.description import describe
 from tacit.posterior import Posterior
@@ -24,7 +24,7 @@ from tacit.spec.sampling import SamplingOptions
 from tacit.spec.schema import Schema
 
 _MECHANISMS = {"Laplace": Laplace, "Gaussian": Gaussian}
-_METHODS = {"OnePosteriorSample": OnePosteriorSample}
+_METHODS = {"OnePosteriorSample": OnePosteriorSample, "PrivateGibbs": PrivateGibbs}
 _OPTIONS = tuple(SamplingOptions.__annotations__)
 
 

@@ -26,15 +26,16 @@ INTERVALS = [(0.0, 1.0), (-1.0, 3.0), (0.2, 0.4), (5.0, 6.0), (-3.0, 0.5), (-7.0
 
 
 def mean_and_sd(query, moments, temperature, schema) -> tuple[float, float]:
-    """The wall's law of a share of the interval, as a normal law of the mean."""
+    """The wall's law of a draw, as a normal law of the mean."""
     slope, curve = normal_law(query, moments, temperature, schema)
-    wide = query.law.high - query.law.low
-    return query.law.low + wide * slope / curve, wide / curve**0.5
+    origin, unit = query.law.measure(temperature if query.temper_prior else 1.0)
+    return origin + unit * slope / curve, unit / curve**0.5
 
 
-def mean_schema(neighbours, rows=1, low=0.0, high=1.0):
+def mean_schema(neighbours, rows=1, low=0.0, high=1.0, default=None):
     unit, most = (None, None) if rows == 1 else ("who", rows)
-    return Schema(Real("x", low, high), neighbours=neighbours, unit=unit, max_rows_per_unit=most)
+    column = Real("x", low, high, default=default)
+    return Schema(column, neighbours=neighbours, unit=unit, max_rows_per_unit=most)
 
 
 def units_of(rows, values, theta, sd):
@@ -242,6 +243,75 @@ def test_far_bounds_leave_two_normals_whose_distance_is_known():
         if n == 1:
             assert exact == pytest.approx(claimed, rel=1e-3)
             assert gaussian_delta(1.01 * exact, 0.01) > 1e-9
+
+
+EVERYWHERE = (-math.inf, math.inf)
+
+
+@pytest.mark.parametrize("interval", [EVERYWHERE, *INTERVALS])
+def test_a_public_number_of_rows_makes_the_slope_constant(interval):
+    law = BoundedNormal("x", 0.7, (0.0, 0.5), *interval)
+    slope, curve = draw_slope(law, mean_schema("replace_one", low=-2, high=0.7, default=0.0))
+    assert slope == pytest.approx(2.7 / 0.49)
+    assert slope >= 2.7 / 0.49
+    assert curve == 4.0
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"neighbours": "add_remove", "default": 0.5},
+        {"neighbours": "replace_one"},
+        {"neighbours": "replace_one", "rows": 2, "default": 0.5},
+    ],
+)
+def test_nothing_bounds_a_mean_without_an_interval_unless_rows_are_public(options):
+    law, schema = BoundedNormal("x", 0.7, (0.0, 0.5), *EVERYWHERE), mean_schema(**options)
+    assert draw_range(law, schema) == math.inf
+    assert draw_slope(law, schema)[0] == math.inf
+    for delta in (0, 1e-6):
+        with pytest.raises(BudgetError, match=r"truncation=\(0, 1\), or a delta and.*default="):
+            calibrate_draw(Exponential(1, delta), ConjugateDraw(law), schema)
+
+
+def test_a_mean_without_an_interval_needs_a_delta():
+    law, schema = (
+        BoundedNormal("x", 0.7, (0.0, 0.5), *EVERYWHERE),
+        mean_schema("replace_one", default=0),
+    )
+    with pytest.raises(BudgetError, match="delta=1e-6"):
+        calibrate_draw(Exponential(1), ConjugateDraw(law), schema)
+
+
+@pytest.mark.parametrize("temper", [False, True])
+@pytest.mark.parametrize("draws", [1, 5])
+@pytest.mark.parametrize(("sd", "prior_sd"), [(0.05, 0.02), (1.0, 0.02), (0.3, 1.0), (0.3, 50.0)])
+def test_a_mean_without_an_interval_keeps_its_exact_profile(temper, draws, sd, prior_sd):
+    """Two normal laws of the same variance: delta(epsilon) is known, at the worst neighbours."""
+    schema = mean_schema("replace_one", low=-1.0, high=3.0, default=0.0)
+    query = ConjugateDraw(BoundedNormal("x", sd, (0.3, prior_sd), *EVERYWHERE), draws, temper)
+    epsilon, delta = 0.2, 1e-3
+    found = calibrate_draw(Exponential(epsilon, delta), query, schema)
+    assert "Gaussian" in found.accountant
+    spent = float(found.cost.epsilon)
+
+    def distance(temperature, n):
+        moments = [np.array([[n, s], [s, 0.0]]) for s in (n - 2.0, n)]  # one low, or all high
+        (one, width), (other, same) = (mean_and_sd(query, m, temperature, schema) for m in moments)
+        assert width == same
+        assert width <= query.law.measure(temperature if temper else 1.0)[1]
+        return (other - one) / width * math.sqrt(draws)
+
+    temperature = found.noise[0].scale
+    mus = [distance(temperature, n) for n in (1, 2, 50, 10**6)]
+    assert mus == sorted(mus, reverse=True)
+    assert gaussian_delta(mus[0], spent) <= delta
+    slope, curve = draw_slope(query.law, schema)
+    claimed = slope / math.sqrt(curve) * math.sqrt(draws) / temperature ** (0.5 if temper else 1)
+    share = 1 + prior_sd**2 / sd**2 / (1 if temper else temperature)  # what a single row sharpens
+    assert mus[0] == pytest.approx(claimed / math.sqrt(share), rel=1e-9)
+    if share < 1.01:
+        assert gaussian_delta(1.02 * mus[0], spent) > delta
 
 
 @pytest.mark.parametrize("temper", [False, True])

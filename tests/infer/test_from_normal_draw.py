@@ -1,5 +1,7 @@
 """What draws of a mean say about it. Statistical tests: false-alarm rate 1e-6 each."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from scipy.special import gammaln
@@ -12,6 +14,7 @@ from tacit.testing import simulated_release
 ALARM = 1e-6
 SIGMAS = 4.9
 STEP = 2.0**-30  # of a sum
+EVERYWHERE = (-np.inf, np.inf)
 
 
 def described(neighbours="replace_one", default=0.0, bounds=(-1.0, 1.0), **options):
@@ -34,8 +37,10 @@ def log_draws(release, s, n):
     precision = 1 / (law.prior[1] ** 2 * kept) + n / (temperature * law.sd**2)
     centre = (law.prior[0] / (law.prior[1] ** 2 * kept) + s / (temperature * law.sd**2)) / precision
     sd = precision**-0.5
-    share = release.table("mean").value
-    drawn = law.low + (law.high - law.low) * share
+    origin, unit = law.low, law.high - law.low
+    if not law.bounded:
+        origin, unit = law.prior[0], law.prior[1] * np.sqrt(kept)
+    drawn = origin + unit * release.table("mean").value
     ends = (law.low - centre) / sd, (law.high - centre) / sd
     return sum(truncnorm.logpdf(x, *ends, loc=centre, scale=sd) for x in drawn)
 
@@ -77,6 +82,19 @@ def test_few_rows_agree_with_brute_force(n, truncation, draws, temper):
     assert kstest(found, lambda v: np.interp(v, at, cdf)).statistic < 0.012 + 2.7 / np.sqrt(4000)
 
 
+@pytest.mark.parametrize("n", [1, 3])
+@pytest.mark.parametrize("temper", [False, True])
+def test_draws_without_bounds_agree_with_brute_force(n, temper):
+    model = tacit.NormalMean("x", sd=0.5, prior=(0.1, 0.6))
+    release = release_of(
+        model, described(), tacit.Exponential(4, 1e-3), np.full(n, 0.6), n,
+        truncation=EVERYWHERE, draws=2, temper=temper,
+    )  # fmt: skip
+    at, cdf = brute_force(release, model, [n], [1.0])
+    found = model.posterior(release, draws=4000, chains=1, seed=1).draws["mean"].ravel()
+    assert kstest(found, lambda v: np.interp(v, at, cdf)).statistic < 0.012 + 2.7 / np.sqrt(4000)
+
+
 def test_an_unknown_number_of_rows_is_summed_out():
     model = tacit.NormalMean("x", sd=0.4, prior=(0.0, 0.5))
     schema = described("add_remove", max_units=4)
@@ -92,10 +110,11 @@ def test_an_unknown_number_of_rows_is_summed_out():
 
 def test_the_law_of_the_draw_is_the_walls():
     model = tacit.NormalMean("x", sd=0.5, prior=(0.1, 0.6))
-    for temper in (False, True):
+    for temper, truncation in product((False, True), (None, EVERYWHERE)):
         release = release_of(
-            model, described(), tacit.Exponential(1), [0.3] * 9, 9, draws=3, temper=temper
-        )
+            model, described(), tacit.Exponential(1, 1e-6), [0.3] * 9, 9,
+            truncation=truncation, draws=3, temper=temper,
+        )  # fmt: skip
         seen, rows = mean_drawn(release)
         s = np.linspace(-9, 9, 31)
         np.testing.assert_allclose(seen.log(s, 9), log_draws(release, s, 9), rtol=1e-9, atol=1e-9)
@@ -109,7 +128,7 @@ SETTINGS = [
 ]
 
 
-def ranks(n, mechanism, neighbours, draws, repeats, missing=False):
+def ranks(n, mechanism, neighbours, draws, repeats, missing=False, truncation=(-2.5, 2.5)):
     """Ranks of truths from the prior among posterior draws."""
     rng = np.random.default_rng(n)
     model = tacit.NormalMean("x", sd=1.0, prior=(0.0, 1.0))
@@ -118,7 +137,7 @@ def ranks(n, mechanism, neighbours, draws, repeats, missing=False):
     found = np.empty(repeats)
     for seed, truth in enumerate(rng.normal(0, 1, size=repeats)):
         rows = rng.normal(truth, 1.0, size=n) / 12
-        release = release_of(model, schema, mechanism, rows, n, truncation=(-2.5, 2.5), draws=draws)
+        release = release_of(model, schema, mechanism, rows, n, truncation=truncation, draws=draws)
         drawn = model.posterior(release, draws=200, chains=1, seed=seed).draws["mean"]
         found[seed] = (drawn < truth).mean()
     return found
@@ -146,6 +165,29 @@ def test_intervals_cover(setting):
 def test_intervals_cover_often(setting):
     n, mechanism, neighbours, draws = setting
     check_calibrated(ranks(n, mechanism, neighbours, draws, 3000), 3000)
+
+
+@pytest.mark.parametrize(("n", "epsilon"), [(20, 5), (500, 1)])
+def test_intervals_cover_without_bounds(n, epsilon):
+    mechanism = tacit.Exponential(epsilon, 1e-6)
+    check_calibrated(ranks(n, mechanism, "replace_one", 2, 150, truncation=EVERYWHERE), 150)
+
+
+@pytest.mark.parametrize("temper", [False, True])
+def test_a_posterior_without_bounds_is_complete(temper, tmp_path):
+    data = {"x": np.linspace(-1, 1, 300)}
+    home = tacit.Wall(data, described(), budget=tacit.Budget(10, 0.1), ledger=":memory:")
+    model = tacit.NormalMean("x", sd=0.5)
+    how = tacit.OnePosteriorSample(1, 1e-6, draws=3, truncation=EVERYWHERE, temper_prior=temper)
+    posterior = tacit.fit(model, home, how, draws=100, chains=2, seed=1)
+    assert np.all(np.isfinite(posterior.summary()))
+    posterior.save(tmp_path / "p.nc")
+    assert tacit.Posterior.load(tmp_path / "p.nc").summary().equals(posterior.summary())
+    (release,) = posterior.releases
+    face = model.posterior(release, noise="plugin", draws=6, chains=1).draws["mean"]
+    (mean, sd), kept = release.query.law.prior, release.noise[0].scale if temper else 1.0
+    expected = mean + sd * np.sqrt(kept) * release.table("mean").value
+    np.testing.assert_allclose(face.ravel(), np.resize(expected, 6))
 
 
 def test_face_value_does_not_cover():
@@ -193,7 +235,10 @@ def test_a_posterior_is_complete(neighbours, default, n, tmp_path):
     assert home.remaining.epsilon == 8
 
 
-@pytest.mark.parametrize("truncation", [0.05, (1, 0), "wide", (0, np.nan), (1, 2, 3)])
+@pytest.mark.parametrize(
+    "truncation",
+    [0.05, (1, 0), "wide", (0, np.nan), (1, 2, 3), (0, np.inf), (-np.inf, 0), (np.inf, -np.inf)],
+)
 def test_a_senseless_interval_costs_nothing(truncation):
     home = tacit.Wall({"x": [0.0]}, described(), budget=tacit.Budget(1), ledger=":memory:")
     with pytest.raises(tacit.ModelError, match="truncation"):

@@ -126,13 +126,13 @@ def test_the_compiled_skips_are_the_plain_ones():
 
 
 @pytest.mark.parametrize("noise", [LAWS[2], LAWS[5]], ids=str)
-def test_samples_in_doubt_are_settled_and_not_dropped(noise, monkeypatch):
+def test_samples_in_doubt_aresettled_and_not_dropped(noise, monkeypatch):
     """With a margin that leaves a coin in twenty in doubt, nothing changes."""
     words = os_words(40_000)
     sure = draw_bulk(noise, 500, stream(words, 0))
     settled = []
-    original = _noise._settled
-    monkeypatch.setattr(_noise, "_settled", lambda *a: (settled.append(1), original(*a))[1])
+    original = _noise.settled
+    monkeypatch.setattr(_noise, "settled", lambda *a: (settled.append(1), original(*a))[1])
     monkeypatch.setattr(_noise, "bulk", _doubtful())
     np.testing.assert_array_equal(draw_bulk(noise, 500, stream(words, 0)), sure)
     assert len(settled) > 20
@@ -220,7 +220,7 @@ def test_laws_beyond_the_compiled_samplers_are_known():
     assert len(draw(Noise("discrete_gaussian", 1.5, 1.0), 10_001)) == 10_001
 
 
-def test_a_doubtful_skip_is_settled_exactly():
+def test_a_doubtful_skip_issettled_exactly():
     """Words on the very border of a floor: the compiled code passes, long arithmetic decides."""
     k = _noise.skip_numerator(0.01)
     with localcontext(prec=80):

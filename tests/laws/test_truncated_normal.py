@@ -3,9 +3,9 @@
 import mpmath
 import numpy as np
 import pytest
-from scipy.stats import kstest
+from scipy.stats import kstest, norm
 
-from tacit.laws.truncated_normal import log_density, log_mass, shares
+from tacit.laws.truncated_normal import everywhere, log_density, log_mass, shares
 
 ALARM = 1e-6
 CASES = [
@@ -92,6 +92,32 @@ def test_nothing_makes_it_fail_or_hang(slope, curve):
         x = shares(slope, curve, 1000, uniform)
     assert np.all((x >= 0) & (x <= 1))
     assert used[0] < 2 * 9 * len(x)
+
+
+@pytest.mark.parametrize(("slope", "curve"), [(0.0, 1.0), (-3e4, 1e4), (1e9, 1e12), (5.0, 1e-8)])
+def test_draws_without_bounds_are_normal(slope, curve):
+    rng = np.random.default_rng(4)
+    x = everywhere(slope, curve, 20_000, lambda n: 1 - rng.random(n))
+    centred = (x - slope / curve) * np.sqrt(curve)
+    assert kstest(centred, norm.cdf).pvalue > ALARM
+    assert kstest(centred * 1.1, norm.cdf).pvalue < 0.01
+
+
+def test_the_tails_have_no_gaps():
+    """One number of 64 bits has a few hundred values beyond 8.5; two have plenty."""
+    u = np.full(10_000, 2.0**-63)
+    v = np.random.default_rng(1).random(10_000) * 0.03
+    x = everywhere(0.0, 1.0, 10_000, lambda n: np.concatenate([u, v]))
+    assert np.all(x > 8.5)
+    assert len(np.unique(np.rint(x * 2**40))) > 9_990
+
+
+def test_the_mass_of_the_whole_line_is_one():
+    mean = np.array([-3.0, 0.0, 1e9])
+    np.testing.assert_array_equal(log_mass(mean, 2.0, -np.inf, np.inf), 0.0)
+    np.testing.assert_allclose(
+        log_density(0.7, mean, 2.0, -np.inf, np.inf), norm(mean, 2.0).logpdf(0.7)
+    )
 
 
 def test_densities_agree_with_long_arithmetic():

@@ -288,8 +288,6 @@ def test_public_leases_may_be_exact_and_walls_may_not():
     assert public().prepay(exact).release(COUNT).value[0] == 40
     with pytest.raises(tacit.BudgetError, match=r"only tacit\.Public"):
         wall().prepay(exact)
-    with pytest.raises(tacit.BudgetError, match="Gaussian or Laplace"):
-        wall().prepay(plan(2, mechanism=tacit.Exponential(1)))
 
 
 def test_every_release_is_on_its_grid_and_no_noise_is_used_twice():

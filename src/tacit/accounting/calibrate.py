@@ -42,11 +42,12 @@ class Sensitivity:
 
 @dataclass(frozen=True)
 class Calibration:
-    """The noise law of each block, what they cost together, and by which theorem."""
+    """The noise law of each block, what they cost together, by which theorem, assuming what."""
 
     noise: tuple[Noise, ...]
     cost: Budget
     accountant: str
+    assumptions: tuple[str, ...] = ()
 
 
 def calibrate(mechanism: Laplace | Gaussian, sensitivity: Sensitivity) -> Calibration:

@@ -23,7 +23,7 @@ from tacit.spec.draws import (
 )
 from tacit.spec.errors import BudgetError
 from tacit.spec.mechanisms import Exponential
-from tacit.spec.moments import bounds_of
+from tacit.spec.moments import Moments, bounds_of
 from tacit.spec.release import Noise
 from tacit.spec.schema import Schema
 
@@ -34,7 +34,7 @@ _ROUNDING = 1 + 1e-12  # far more than the arithmetic here can lose
 def draw_range(law: DrawLaw, schema: Schema) -> float:
     """The range over the parameter of the log-likelihood's change when one unit changes.
 
-    Infinite where it is not bounded, as for regressions.
+    Infinite where it is not bounded, as for regressions and for means that may lie anywhere.
 
     Examples
     --------
@@ -82,8 +82,10 @@ def draw_slope(law: DrawLaw, schema: Schema) -> tuple[float, float]:
         case BoundedNormal(sd=sd, prior=(_, prior_sd), low=low, high=high):
             # proof: draw-normal-slope
             least, most = bounds_of(schema[law.column])
-            one = max(most - low, high - least) / sd**2
-            pair, curve = max((most - least) / sd**2, one), 1 / prior_sd**2
+            one, pair = max(most - low, high - least) / sd**2, (most - least) / sd**2
+            # proof: draw-normal-free. Without a public number a value may take the place of none.
+            pair = pair if _rows_are_public(law, schema) else max(pair, one)
+            curve = 1 / prior_sd**2
         case BallRegression(features=features, sd=sd, scale=scale, radius=radius):
             # proof: draw-regression-slope
             longest = math.sqrt(1 + len(features))
@@ -100,16 +102,35 @@ def calibrate_draw(mechanism: Exponential, query: ConjugateDraw, schema: Schema)
     By the range of the log-likelihood, or, given a delta, by its slope where that allows less.
     Where temperature 1 is enough, the draws cost what they cost and not what was offered.
     """
-    ways = [_by_range(mechanism, draw_range(query.law, schema), query.draws)]
-    if mechanism.delta > 0:
-        ways.append(_by_slope(mechanism, *draw_slope(query.law, schema), query))
-    best = min(ways, key=lambda way: (way.noise[0].scale, way.cost.epsilon))
-    if not math.isfinite(best.noise[0].scale):
-        raise BudgetError(
-            "Expected a delta, for example delta=1e-6: the likelihood of this draw is not bounded, "
-            "and its guarantee is that of Gaussian noise."
+    span, (slope, curve) = draw_range(query.law, schema), draw_slope(query.law, schema)
+    ways = []
+    if math.isfinite(span):
+        ways.append(_by_range(mechanism, span, query.draws))
+    if math.isfinite(slope) and mechanism.delta > 0:
+        ways.append(_by_slope(mechanism, slope, curve, query))
+    if not ways:
+        raise BudgetError(_what_is_missing(query.law, schema))
+    return min(ways, key=lambda way: (way.noise[0].scale, way.cost.epsilon))
+
+
+def _what_is_missing(law: DrawLaw, schema: Schema) -> str:
+    """Why neither theorem gives a temperature, and what to write instead."""
+    if isinstance(law, BoundedNormal) and not _rows_are_public(law, schema):
+        least, most = bounds_of(schema[law.column])
+        return (
+            f"Expected a finite interval, such as truncation=({least:g}, {most:g}), or a delta and "
+            f"a public number of rows: a default=... of column {law.column!r}, "
+            'neighbours="replace_one" and max_rows_per_unit=1. A row more or less can tilt a draw '
+            "that may lie anywhere without bound."
         )
-    return best
+    return (
+        "Expected a delta, for example delta=1e-6: the likelihood of this draw is not bounded, "
+        "and its guarantee is that of Gaussian noise."
+    )
+
+
+def _rows_are_public(law: BoundedNormal, schema: Schema) -> bool:
+    return Moments((law.column,), degree=1).rows_are_public(schema)
 
 
 def _by_range(mechanism: Exponential, span: float, draws: int) -> Calibration:

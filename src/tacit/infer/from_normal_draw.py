@@ -1,8 +1,8 @@
 """What a private draw of a normal mean says about the sum it came from.
 
-The draw is from a tempered normal posterior within bounds, and its law given the sum s and the
-number of rows n is known: its centre moves with s, its precision with n. `infer/from_draw.py` does
-the same for counts.
+The draw is from a tempered normal posterior, within bounds or not, and its law given the sum s and
+the number of rows n is known: its centre moves with s, its precision with n. `infer/from_draw.py`
+does the same for counts.
 """
 
 from __future__ import annotations
@@ -54,8 +54,13 @@ class DrawnMean:
 
 def released_means(release: Release) -> np.ndarray:
     """The draws in the column's units."""
-    law = normal_law_of(release)
-    return law.low + (law.high - law.low) * release.table("mean").value
+    origin, unit = normal_law_of(release).measure(_prior_temperature(release))
+    return origin + unit * release.table("mean").value
+
+
+def _prior_temperature(release: Release) -> float:
+    assert isinstance(release.query, ConjugateDraw)
+    return release.noise[0].scale if release.query.temper_prior else 1.0
 
 
 def normal_law_of(release: Release) -> BoundedNormal:
@@ -66,11 +71,9 @@ def normal_law_of(release: Release) -> BoundedNormal:
 
 def mean_drawn(release: Release) -> tuple[DrawnMean, RowsSeen]:
     """The draws, and what is known of the number of rows behind them."""
-    query, schema = release.query, release.schema
-    assert isinstance(query, ConjugateDraw)
-    law, temperature = normal_law_of(release), release.noise[0].scale
-    kept = temperature if query.temper_prior else 1.0
-    drawn = DrawnMean(released_means(release), law, temperature, kept)
+    schema, law = release.schema, normal_law_of(release)
+    kept = _prior_temperature(release)
+    drawn = DrawnMean(released_means(release), law, release.noise[0].scale, kept)
     check_usable(schema)
     each = schema.max_rows_per_unit
     total = schema[law.column].default is not None

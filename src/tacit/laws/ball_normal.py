@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import ndtri
 
+from tacit.laws import standard_normal
 from tacit.laws.log_gamma import Array, Uniform
 
 _AT_ONCE = 2**15  # proposals, where few are accepted: far outside, about 1 in sqrt(precision)
@@ -29,7 +29,7 @@ def sample(mean: Array, precision: Array, radius: float, uniform: Uniform) -> Ar
     left, times = np.arange(len(centre)), 1
     while left.size:
         shape = (left.size, times, centre.shape[1])
-        noise = ndtri(uniform(math.prod(shape))).reshape(shape)
+        noise = standard_normal.sample(math.prod(shape), uniform).reshape(shape)
         x = middle[left, None] + spread[left, None] * noise
         square = (x**2).sum(axis=2)
         chance = tilt[left, None] * (square - radius**2)

@@ -1,10 +1,11 @@
-"""The normal law between two bounds: density and exact sampler."""
+"""The normal law, between two bounds or everywhere: density and exact samplers."""
 
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import log_ndtr, ndtri
+from scipy.special import log_ndtr
 
+from tacit.laws import standard_normal
 from tacit.laws.log_gamma import Array, Uniform
 
 
@@ -32,12 +33,17 @@ def shares(slope: float, curve: float, size: int, uniform: Uniform) -> Array:
             tried = np.log1p(u * np.expm1(slope)) / slope
             log = -0.5 * curve * tried**2
         else:
-            tried = (ndtri(u) + slope / wide) / wide
-            log = np.where((tried >= 0) & (tried <= 1), 0.0, -np.inf)
+            tried = (standard_normal.of(u, coin) + slope / wide) / wide
+            log = np.where((tried >= 0) & (tried <= 1), 0.0, -np.inf)  # the coin is used up
         accepted = np.log(coin) <= log
         drawn[left[accepted]] = tried[accepted]
         left = left[~accepted]
     return 1 - drawn if flip else drawn
+
+
+def everywhere(slope: float, curve: float, size: int, uniform: Uniform) -> Array:
+    """Independent draws from exp(slope s - curve s^2 / 2) on the whole line."""
+    return slope / curve + standard_normal.sample(size, uniform) / np.sqrt(curve)
 
 
 def log_mass(mean: Array, sd: float, low: float, high: float) -> Array:

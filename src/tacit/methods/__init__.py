@@ -7,15 +7,27 @@ know it.
 from collections.abc import Mapping
 from typing import Any
 
+from tacit.methods.annealed import AnnealedImportance
+from tacit.methods.gibbs import PrivateGibbs
+from tacit.methods.metropolis import PrivateMetropolis
 from tacit.methods.one_sample import OnePosteriorSample
 from tacit.methods.statistics import Statistics
 from tacit.spec.errors import ModelError
-from tacit.spec.protocols import DrawModel, StatisticsModel
+from tacit.spec.protocols import (
+    AnnealedModel,
+    DrawModel,
+    GibbsModel,
+    StatisticsModel,
+    WalkModel,
+)
 
-Method = Statistics | OnePosteriorSample
+Method = Statistics | OnePosteriorSample | PrivateGibbs | PrivateMetropolis | AnnealedImportance
 METHODS: Mapping[type[Method], type[Any]] = {
     Statistics: StatisticsModel,
     OnePosteriorSample: DrawModel,
+    PrivateGibbs: GibbsModel,
+    PrivateMetropolis: WalkModel,
+    AnnealedImportance: AnnealedModel,
 }
 
 
@@ -30,4 +42,13 @@ def check_suits(method: Method, model: Any) -> None:
     )
 
 
-__all__ = ["METHODS", "Method", "OnePosteriorSample", "Statistics", "check_suits"]
+__all__ = [
+    "METHODS",
+    "AnnealedImportance",
+    "Method",
+    "OnePosteriorSample",
+    "PrivateGibbs",
+    "PrivateMetropolis",
+    "Statistics",
+    "check_suits",
+]

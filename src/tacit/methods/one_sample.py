@@ -31,8 +31,9 @@ class OnePosteriorSample:
     truncation
         Where draws may lie. For levels, the smallest probability a draw can have: smaller is more
         faithful and hotter, since one row moves the log-likelihood by log(1 / truncation). For a
-        mean, the two ends of an interval (default: the column's bounds). For a regression, the
-        radius of its scaled coefficients.
+        mean, the two ends of an interval (default: the column's bounds), or (-inf, inf) for none,
+        given a delta and a public number of rows: each unit has one row and the column a default,
+        under replace_one. For a regression, the radius of its scaled coefficients.
     temper_prior
         Flatten the prior too, as the papers do.
     """
@@ -78,6 +79,7 @@ class OnePosteriorSample:
         releaser: Releaser,
         *,
         name: str | None,
+        progress: bool | None = None,
         **sampling: Unpack[SamplingOptions],
     ) -> Any:
         query, mechanism = self.question(model, releaser.schema)

@@ -34,6 +34,7 @@ class Statistics:
         releaser: Releaser,
         *,
         name: str | None,
+        progress: bool | None = None,
         **sampling: Unpack[SamplingOptions],
     ) -> Any:
         query, mechanism = self.question(model, releaser.schema)

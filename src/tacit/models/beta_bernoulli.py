@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Unpack
 
 import numpy as np
+from scipy.special import expit, polygamma
 from scipy.stats import beta
 
 from tacit.infer.categorical import draw_probabilities
@@ -21,6 +22,7 @@ from tacit.spec.queries import Counts
 from tacit.spec.release import Release
 from tacit.spec.sampling import Sampling, SamplingOptions
 from tacit.spec.schema import Schema
+from tacit.spec.walks import Walk
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,24 @@ class BetaBernoulli:
             predicted={self.column: drawn.rng.random(len(p)) < p},
         )
 
+    def walk(self, schema: Schema) -> Walk:
+        """A walk on the scale of log p / (1 - p), where one row's slope is below 1."""
+        labels_of(self._key(), schema)
+        success = [label in self._key().levels for label in labels_of(self.column, schema)]
+        a, b = self.prior
+        return Walk(
+            columns=(self.column,),
+            ratio=_log_ratio,
+            facts=(np.array(success, float),),
+            slope=1.0,
+            start=np.array([np.log(a / b)]),
+            scale=float(np.sqrt(polygamma(1, a) + polygamma(1, b))),
+            log_prior=lambda at: float(a * at[0] - (a + b) * np.logaddexp(0.0, at[0])),
+        )
+
+    def walk_posterior(self, release: Release, at: np.ndarray) -> Posterior:
+        return Posterior.walked(describe(self), release, {"p": expit(at[:, 0])})
+
     def _key(self) -> Is:
         levels = self.success if isinstance(self.success, (tuple, list)) else (self.success,)
         return Is(self.column, tuple(levels))
@@ -98,6 +118,21 @@ class BetaBernoulli:
             raise ModelError(f"Expected a level of {self.column!r} that is not a success.")
         return success
 
+    def annealed_posterior(
+        self, release: Release, p: np.ndarray, log_evidence: np.ndarray | None
+    ) -> Posterior:
+        draws = {"p": p[:, 1]}
+        if log_evidence is not None:
+            draws["log_evidence"] = log_evidence
+        return Posterior.walked(describe(self), release, draws)
+
     def log_prior(self, draws: Mapping[str, np.ndarray], release: Release) -> np.ndarray:
         """The log density of the prior at draws of `p`."""
         return beta.logpdf(draws["p"], *self.prior)
+
+
+def _log_ratio(row, state, out):  # type: ignore[no-untyped-def]
+    """Of one row at the log odds state[1] and state[0]; state[2] says which levels succeed."""
+    here, there = state[0][0], state[1][0]
+    out[0] = state[2][int(row[0])] * (there - here) - np.logaddexp(0.0, there)
+    out[0] += np.logaddexp(0.0, here)

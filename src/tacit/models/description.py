@@ -40,10 +40,17 @@ def number(value: Any, what: str, *, above: float | None = None) -> float:
 
 
 def pair(value: Any) -> tuple[float, float]:
-    """The ends of an interval."""
+    """The ends of an interval, or those of the whole line."""
     if not isinstance(value, (tuple, list)) or len(value) != 2:
         raise ModelError(
             f"Expected truncation=(low, high), the ends of an interval, got {value!r}."
+        )
+    if tuple(value) == (-math.inf, math.inf):
+        return -math.inf, math.inf
+    if any(isinstance(end, (float, Decimal)) and math.isinf(end) for end in value):
+        raise ModelError(
+            f"Expected two finite ends in truncation={value!r}, or (-inf, inf) to cut nothing off; "
+            "not one of each."
         )
     low, high = (number(end, "each end of truncation") for end in value)
     if not low < high:

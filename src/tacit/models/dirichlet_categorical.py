@@ -74,6 +74,21 @@ class DirichletCategorical:
             predicted={self.column: np.minimum(chosen, len(levels) - 1)},
         )
 
+    def annealed_posterior(
+        self, release: Release, p: np.ndarray, log_evidence: np.ndarray | None
+    ) -> Posterior:
+        draws = {"p": p}
+        if log_evidence is not None:
+            draws["log_evidence"] = log_evidence
+        levels = labels_of(self.column, release.schema)
+        return Posterior.walked(
+            describe(self),
+            release,
+            draws,
+            dims={"p": (self.column,)},
+            coords={self.column: levels},
+        )
+
     def log_prior(self, draws: Mapping[str, np.ndarray], release: Release) -> np.ndarray:
         """The log density of the prior at draws of `p`."""
         prior = self._concentration(labels_of(self.column, release.schema))

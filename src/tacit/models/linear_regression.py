@@ -18,7 +18,7 @@ from tacit.infer.from_regression_draw import matrices_from_draw, released_coeffi
 from tacit.infer.moments import draw_matrices, scales, weak_prior
 from tacit.models.answers import check_answers
 from tacit.models.description import describe, number
-from tacit.posterior import Posterior
+from tacit.posterior import Posterior, RegressionPosterior
 from tacit.spec.draws import BallRegression, ConjugateDraw
 from tacit.spec.errors import ModelError
 from tacit.spec.moments import Moments, bounds_of, scale_of
@@ -113,7 +113,7 @@ class LinearRegression:
             "sigma": half[-1] * sigma,
             "rows": moments[:, 0, 0],
         }
-        return Posterior.of(
+        return RegressionPosterior.of(
             describe(self),
             release,
             how,

@@ -18,10 +18,11 @@ from tacit.models.description import describe, number, pair
 from tacit.posterior import Posterior
 from tacit.spec.draws import BoundedNormal, ConjugateDraw
 from tacit.spec.errors import ModelError
-from tacit.spec.moments import Moments, bounds_of
+from tacit.spec.moments import Moments, bounds_of, scale_of
 from tacit.spec.release import Release
 from tacit.spec.sampling import Sampling, SamplingOptions
 from tacit.spec.schema import Schema
+from tacit.spec.walks import Walk
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,10 @@ class NormalMean:
     def draw_query(
         self, schema: Schema, *, truncation: Any, draws: int, temper_prior: bool
     ) -> ConjugateDraw:
-        """Draws of the mean between the ends of `truncation`: by default the column's bounds."""
+        """Draws of the mean between the ends of `truncation`: by default the column's bounds.
+
+        With (-inf, inf) nothing is cut off.
+        """
         check_usable(schema)
         low, high = bounds_of(schema[self.column]) if truncation is None else pair(truncation)
         law = BoundedNormal(self.column, self.sd, self._prior(schema), low, high)
@@ -106,6 +110,33 @@ class NormalMean:
         """The log density of the prior at draws of `mean`."""
         return norm.logpdf(draws["mean"], *self._prior(release.schema))
 
+    def walk(self, schema: Schema) -> Walk:
+        """A walk on the scale of the column's bounds, -1 to 1."""
+        middle, half = scale_of(schema[self.column])
+        centre, spread = self._prior(schema)
+        start, scale = (centre - middle) / half, spread / half
+        return Walk(
+            columns=(self.column,),
+            ratio=_log_ratio,
+            facts=(np.array([middle, half, self.sd]),),
+            slope=2 * (half / self.sd) ** 2,  # for means within the bounds
+            start=np.array([start]),
+            scale=min(scale, 1.0),
+            log_prior=lambda at: float(-0.5 * ((at[0] - start) / scale) ** 2),
+        )
+
+    def walk_posterior(self, release: Release, at: np.ndarray) -> Posterior:
+        middle, half = scale_of(release.schema[self.column])
+        return Posterior.walked(describe(self), release, {"mean": middle + half * at[:, 0]})
+
     def _prior(self, schema: Schema) -> tuple[float, float]:
         low, high = bounds_of(schema[self.column])
         return ((low + high) / 2, high - low) if self.prior is None else self.prior
+
+
+def _log_ratio(row, state, out):  # type: ignore[no-untyped-def]
+    """Of one row at the scaled means state[1] and state[0]; state[2] is (middle, half, sd)."""
+    middle, half, sd = state[2][0], state[2][1], state[2][2]
+    away = (row[0] - middle) / half
+    here, there = state[0][0], state[1][0]
+    out[0] = (there - here) * (away - (here + there) / 2) * (half / sd) ** 2

@@ -69,7 +69,8 @@ class TruncatedDirichlet:
 class BoundedNormal:
     """The mean of a column whose standard deviation is known, between `low` and `high`.
 
-    `prior` is the (mean, sd) of a normal law, which is kept within the same bounds.
+    `prior` is the (mean, sd) of a normal law, which is kept within the same bounds. These may be
+    -inf and inf: nothing is cut off, and privacy needs a delta and a public number of rows.
     """
 
     column: str
@@ -81,9 +82,13 @@ class BoundedNormal:
     def __post_init__(self) -> None:
         if not isinstance(self.prior, (tuple, list)) or len(self.prior) != 2:
             raise QueryError(f"Expected prior=(mean, sd), got {self.prior!r}.")
-        numbers = (self.sd, *self.prior, self.low, self.high)
+        ends = (self.low, self.high)
+        numbers = (self.sd, *self.prior, *(() if all(map(_infinite, ends)) else ends))
         if not all(_number(x) and abs(x) <= 1e100 for x in numbers):
-            raise QueryError("Expected finite numbers for sd, prior, low and high.")
+            raise QueryError(
+                "Expected finite numbers for sd, prior, low and high; or low=-inf and high=inf, "
+                "both of them."
+            )
         if not (min(self.sd, self.prior[1]) >= 1e-100 and self.low < self.high):
             raise QueryError(
                 f"Expected sd and the prior's sd >= 1e-100 and low={self.low} < high={self.high}."
@@ -92,13 +97,30 @@ class BoundedNormal:
         for what in ("sd", "low", "high"):
             object.__setattr__(self, what, float(getattr(self, what)))
 
+    @property
+    def bounded(self) -> bool:
+        return math.isfinite(self.low)
+
+    def measure(self, prior_temperature: float) -> tuple[float, float]:
+        """Where a released draw is measured from, and in which unit: mean = origin + unit * value.
+
+        The interval; without one the prior's mean and standard deviation, tempered if it is: no
+        law that is drawn from is wider.
+        """
+        if self.bounded:
+            return self.low, self.high - self.low
+        return self.prior[0], self.prior[1] * math.sqrt(prior_temperature)
+
     def to_dict(self) -> dict[str, Any]:
-        return {"type": "BoundedNormal", **vars(self), "prior": list(self.prior)}
+        facts = {"type": "BoundedNormal", **vars(self), "prior": list(self.prior)}
+        return facts if self.bounded else {**facts, "low": None, "high": None}  # JSON has no inf
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> BoundedNormal:
-        rest = {name: value for name, value in facts.items() if name != "type"}
-        return cls(**{**rest, "prior": tuple(rest["prior"])})
+        ends = {"low": -math.inf, "high": math.inf}
+        given = {name: value for name, value in facts.items() if name != "type"}
+        ends = {name: end if given[name] is None else given[name] for name, end in ends.items()}
+        return cls(**{**given, **ends, "prior": tuple(given["prior"])})
 
 
 @dataclass(frozen=True)
@@ -207,6 +229,10 @@ def checked_truncation(truncation: Any, levels: int) -> float:
             f"since {levels} probabilities sum to one."
         )
     return float(truncation)
+
+
+def _infinite(value: Any) -> bool:
+    return isinstance(value, (float, Decimal)) and math.isinf(value)
 
 
 def _number(value: Any) -> bool:

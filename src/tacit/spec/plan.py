@@ -119,7 +119,8 @@ class Plan:
     *steps
         One or more `Steps`, taken in their order.
     delta
-        Where the cost of all of them together is read off. May be 0 if all are Laplace steps.
+        Where the cost of all of them together is read off. May be 0 if all are Laplace or
+        Exponential steps.
 
     Examples
     --------
@@ -137,7 +138,7 @@ class Plan:
             raise BudgetError("Expected tacit.Plan(tacit.Steps(...), ..., delta=...).")
         if delta is None:
             raise BudgetError("Expected a plan to name a delta, for example delta=1e-6.")
-        pure = all(isinstance(some.mechanism, Laplace) for some in steps)
+        pure = all(isinstance(some.mechanism, (Laplace, Exponential)) for some in steps)
         object.__setattr__(self, "steps", tuple(steps))
         object.__setattr__(self, "delta", delta_of(delta, zero=pure))
 

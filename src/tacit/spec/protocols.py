@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Unpack, runtime_checkable
+
+import numpy as np
 
 from tacit.spec.budget import Budget, Spent
 from tacit.spec.certificate import Certificate
 from tacit.spec.draws import ConjugateDraw
+from tacit.spec.hidden_states import StateChain
 from tacit.spec.mechanisms import Mechanism
 from tacit.spec.plan import Plan
 from tacit.spec.queries import Query
 from tacit.spec.release import Noise, Release
 from tacit.spec.sampling import SamplingOptions
 from tacit.spec.schema import Schema
+from tacit.spec.walks import Walk
 
 
 @dataclass(frozen=True)
@@ -87,3 +92,55 @@ class DrawModel(Protocol):
         ...
 
     def posterior(self, release: Release, **sampling: Unpack[SamplingOptions]) -> Any: ...
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """One public sweep of a Gibbs sampler: states of the cells, and the parameters they are of."""
+
+    release: Release
+    path: np.ndarray
+    start: np.ndarray
+    transition: np.ndarray
+    profiles: tuple[np.ndarray, ...]
+
+
+@runtime_checkable
+class GibbsModel(Protocol):
+    """A model with hidden states that the wall can draw, and their profiles in turn."""
+
+    def state_chain(self, *, truncation: Any, sweeps: int) -> StateChain:
+        """The chain, were the wall to run it itself."""
+        ...
+
+    def chain_posterior(self, sweeps: Sequence[Sweep]) -> Any:
+        """What these sweeps say, each at face value."""
+        ...
+
+    def posterior(self, release: Release, **sampling: Unpack[SamplingOptions]) -> Any: ...
+
+
+@runtime_checkable
+class WalkModel(Protocol):
+    """A model in whose parameters one can walk at random, asking about each step."""
+
+    def walk(self, schema: Schema) -> Walk: ...
+
+    def walk_posterior(self, release: Release, at: np.ndarray) -> Any:
+        """What the places (step, parameter) of a walk say, each at face value."""
+        ...
+
+
+@runtime_checkable
+class AnnealedModel(Protocol):
+    """A model of levels whose tempered posteriors the wall can draw from, one after another."""
+
+    def draw_query(
+        self, schema: Schema, *, truncation: Any, draws: int, temper_prior: bool
+    ) -> ConjugateDraw: ...
+
+    def annealed_posterior(
+        self, release: Release, p: np.ndarray, log_evidence: np.ndarray | None
+    ) -> Any:
+        """What runs that ended at probabilities `p` (run, level) say, each at face value."""
+        ...

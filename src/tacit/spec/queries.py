@@ -10,8 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tacit.spec.choice import Choice
 from tacit.spec.draws import ConjugateDraw
 from tacit.spec.errors import QueryError
+from tacit.spec.hidden_states import StateChain, StatePaths, StateProfiles
 from tacit.spec.keys import Is, Key, key_from_plain, key_to_plain, name_of
 from tacit.spec.moments import Moments
 from tacit.spec.sums import BoundedSum
@@ -52,10 +54,10 @@ class Counts:
         return cls(tuple(key_from_plain(c) for c in facts["columns"]), tuple(facts["by"]))
 
 
-Query = Counts | Moments | BoundedSum | ConjugateDraw
-_QUERIES: Mapping[str, type[Query]] = {
-    query.__name__: query for query in (Counts, Moments, BoundedSum, ConjugateDraw)
-}
+Query = (
+    Counts | Moments | BoundedSum | ConjugateDraw | Choice | StatePaths | StateProfiles | StateChain
+)
+_QUERIES: Mapping[str, type[Query]] = {query.__name__: query for query in Query.__args__}
 
 
 def query_from_dict(facts: Mapping[str, Any]) -> Query:

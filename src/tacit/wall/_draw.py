@@ -2,7 +2,8 @@
 
 `resolve_draw` knows only what is public; `evaluate` reads; `sample` draws from entropy. Draws leave
 as whole steps of 2^-40: probabilities as they are, means as shares of the way from their lower to
-their upper bound, coefficients as shares of their ball's radius.
+their upper bound, or without bounds in standard deviations of the prior from its mean, coefficients
+as shares of their ball's radius.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from tacit.wall._noise import Statistic, Words, uniforms
 from tacit.wall._source import Source
 
 _STEPS = round(1 / GRID)
+_FAR = 2.0**60  # steps of a mean without bounds, within 64 bits
 _LEAST = 1e-4
 FLOAT_DRAW = (
     "float draw: computed in double precision and rounded to multiples of 2^-40; the guarantee is "
@@ -48,16 +50,29 @@ class ResolvedDraw:
     def assumptions(self) -> tuple[str, ...]:
         return (FLOAT_DRAW,)
 
+    @property
+    def counts(self) -> Counts:
+        """The table that a draw of levels is from."""
+        assert isinstance(self.query.law, TruncatedDirichlet)
+        return Counts((self.query.law.key,))
+
+    @property
+    def span(self) -> float:
+        return draw_range(self.query.law, self.schema)
+
+    def at_temperature(self, heat: float) -> tuple[Noise, ...]:
+        return (Noise("draw", heat, GRID),)
+
     def calibrate(self, mechanism: Exponential) -> Calibration:
         return calibrate_draw(mechanism, self.query, self.schema)
 
     def exact(self) -> tuple[Noise, ...]:
         """The posterior itself: temperature 1."""
-        return (Noise("draw", 1.0, GRID),)
+        return self.at_temperature(1.0)
 
     def bound(self, noise: Noise) -> dict[str, Any]:
         """What the temperature is for, as the ledger records it."""
-        span = draw_range(self.query.law, self.schema)
+        span = self.span
         return {"range": None if np.isinf(span) else span, "draws": self.query.draws}
 
     def evaluate(self, source: Source, noise: tuple[Noise, ...]) -> Statistic:
@@ -65,7 +80,7 @@ class ResolvedDraw:
         match self.query.law:
             case TruncatedDirichlet(key=key):
                 levels = (Block(name_of(key), self.blocks[0].axes[1:]),)
-                return Statistic(*count_cells(Counts((key,)), self.schema, levels, source))
+                return Statistic(*count_cells(self.counts, self.schema, levels, source))
             case law:
                 moments = resolve_moments(moments_of(law), self.schema)
                 return moments.evaluate(source, moments.exact())
@@ -81,10 +96,12 @@ class ResolvedDraw:
                     rows = np.tile(at, (query.draws, 1))
                     drawn = truncated_dirichlet.sample(rows, truncation, uniform)
                     return to_grid(drawn, truncation).ravel()
-                case BoundedNormal():
+                case BoundedNormal(bounded=bounded):
                     law = normal_law(query, self.moments(statistic), temperature, self.schema)
-                    drawn = truncated_normal.shares(*law, query.draws, uniform)
-                    return np.clip(np.rint(drawn * _STEPS), 0, _STEPS).astype(np.int64)
+                    sample = truncated_normal.shares if bounded else truncated_normal.everywhere
+                    least, most = (0, _STEPS) if bounded else (-_FAR, _FAR)
+                    drawn = sample(*law, query.draws, uniform)
+                    return np.clip(np.rint(drawn * _STEPS), least, most).astype(np.int64)
                 case BallRegression(radius=radius):
                     centre, precision = regression_law(query, self.moments(statistic), temperature)
                     each = np.stack([centre] * query.draws), np.stack([precision] * query.draws)
@@ -122,14 +139,24 @@ def resolve_draw(query: ConjugateDraw, schema: Schema) -> ResolvedDraw:
 
 def _check_comparable(law: BoundedNormal, middle: float, half: float) -> None:
     """Refuse scales so far from the column's own that doubles could not tell them apart."""
-    sizes = {"sd": law.sd, "the prior's sd": law.prior[1], "high - low": law.high - law.low}
+    mean, spread = law.prior
+    sizes = {"sd": law.sd, "the prior's sd": spread}
+    if law.bounded:
+        sizes["high - low"] = law.high - law.low
     for what, size in sizes.items():
         if not _LEAST * half <= size <= half / _LEAST:
             raise QueryError(f"Expected {what}={size} within 10,000 times the column's bounds.")
+    if not law.bounded:
+        if abs(mean - middle) > min(half, spread) / _LEAST:
+            raise QueryError(
+                "Expected the prior's mean nearer to the column's bounds: within 10,000 times "
+                "half their width, and the prior's sd."
+            )
+        return
     # The data's pull is added to the prior's: it must not drown in the last digit of their sum.
-    if law.high - law.low > law.prior[1] / _LEAST:
+    if law.high - law.low > spread / _LEAST:
         raise QueryError(f"Expected high - low of at most 10,000 times the prior's sd in {law}.")
-    if max(abs(x - middle) for x in (law.low, law.high, law.prior[0])) > half / _LEAST:
+    if max(abs(x - middle) for x in (law.low, law.high, mean)) > half / _LEAST:
         raise QueryError("Expected low, high and the prior's mean nearer to the column's bounds.")
 
 
@@ -153,19 +180,19 @@ def concentration(query: ConjugateDraw, counts: np.ndarray, temperature: float) 
 def normal_law(
     query: ConjugateDraw, moments: np.ndarray, temperature: float, schema: Schema
 ) -> tuple[float, float]:
-    """Slope and curve of the law of the share of the way from the lower to the upper bound.
+    """Slope and curve of the law of the draw, in the units in which it leaves.
 
-    Everything is measured from the lower bound: no large numbers are taken from each other.
+    Everything is measured from their origin: no large numbers are taken from each other.
     """
     law = query.law
     assert isinstance(law, BoundedNormal)
     middle, half = scale_of(schema[law.column])
-    wide, rows = law.high - law.low, moments[0, 0]
-    away = rows * (middle - law.low) + half * moments[0, 1]  # sum of x - low
     kept = temperature if query.temper_prior else 1.0
+    (origin, wide), rows = law.measure(kept), moments[0, 0]
+    away = rows * (middle - origin) + half * moments[0, 1]  # sum of x - origin
     prior_mean, prior_sd = law.prior
     prior, row = 1 / (prior_sd**2 * kept), 1 / (temperature * law.sd**2)
-    slope = wide * (prior * (prior_mean - law.low) + row * away)
+    slope = wide * (prior * (prior_mean - origin) + row * away)
     return float(slope), float(wide**2 * (prior + row * rows))
 
 

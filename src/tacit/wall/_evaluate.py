@@ -7,21 +7,26 @@ from typing import Any
 from scipy.sparse import issparse
 
 from tacit.accounting import Calibration
+from tacit.spec.choice import Choice
 from tacit.spec.draws import ConjugateDraw
 from tacit.spec.errors import BudgetError, QueryError, SourceError
+from tacit.spec.hidden_states import StateChain, StatePaths, StateProfiles
 from tacit.spec.mechanisms import Exact, Exponential, Gaussian, Laplace, Mechanism
 from tacit.spec.moments import Moments
 from tacit.spec.queries import Counts, Query
 from tacit.spec.schema import Schema
 from tacit.spec.sums import BoundedSum
+from tacit.wall._choice import ResolvedChoice, resolve_choice
 from tacit.wall._counts import ResolvedCounts, resolve_counts
 from tacit.wall._documents import DocumentSource, open_documents
 from tacit.wall._draw import ResolvedDraw, resolve_draw
 from tacit.wall._moments import ResolvedMoments, resolve_moments
 from tacit.wall._source import Source, open_source
+from tacit.wall._states import ResolvedStates, resolve_states
 from tacit.wall._sums import ResolvedSum, resolve_sum
 
-Resolved = ResolvedCounts | ResolvedMoments | ResolvedSum | ResolvedDraw
+Draws = ResolvedDraw | ResolvedChoice | ResolvedStates
+Resolved = ResolvedCounts | ResolvedMoments | ResolvedSum | Draws
 AnySource = Source | DocumentSource
 
 
@@ -45,6 +50,10 @@ def resolve(query: Query, schema: Schema) -> Resolved:
             return resolve_sum(query, schema)
         case ConjugateDraw():
             return resolve_draw(query, schema)
+        case Choice():
+            return resolve_choice(query, schema)
+        case StatePaths() | StateProfiles() | StateChain():
+            return resolve_states(query, schema)
         case _:
             raise QueryError(f"Expected a query such as tacit.Counts(...), got {query!r}.")
 
@@ -54,9 +63,9 @@ def calibrated(mechanism: Mechanism, resolved: Resolved) -> Calibration:
     match resolved, mechanism:
         case _, Exact():
             raise BudgetError("Exact() is not private: only tacit.Public accepts it.")
-        case ResolvedDraw(), Exponential():
+        case ResolvedDraw() | ResolvedChoice() | ResolvedStates(), Exponential():
             return resolved.calibrate(mechanism)
-        case ResolvedDraw(), _:
+        case ResolvedDraw() | ResolvedChoice() | ResolvedStates(), _:
             raise BudgetError(f"Expected tacit.Exponential(epsilon) for a draw, got {mechanism!r}.")
         case _, Laplace() | Gaussian():
             return resolved.calibrate(mechanism)

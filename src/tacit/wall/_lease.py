@@ -1,7 +1,8 @@
 """A lease: steps that have been paid for, asked for one by one, with no I/O between them.
 
 What was charged is fixed by the plan: how many steps, the noise relative to a unit's bound, who
-takes part, and the geometry. The map, its state and the clip may change from step to step.
+takes part, and the geometry; for a draw its epsilon. The map, its state and the clip may change
+from step to step, and so may what a draw is given.
 """
 
 from __future__ import annotations
@@ -13,23 +14,30 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from tacit.accounting.ranges import temperature
 from tacit.accounting.sums import MOST_STEPS, laplace_noise, multiplied_noise
 from tacit.spec.certificate import Certificate
+from tacit.spec.choice import Choice
+from tacit.spec.draws import ConjugateDraw, TruncatedDirichlet
 from tacit.spec.errors import BudgetError, QueryError
+from tacit.spec.hidden_states import StatePaths, StateProfiles
 from tacit.spec.maps import SqlMap
-from tacit.spec.mechanisms import Exact, Gaussian, Laplace
+from tacit.spec.mechanisms import Exact, Exponential, Gaussian, Laplace
 from tacit.spec.plan import (
     Geometry,
     Plan,
     Steps,
 )
-from tacit.spec.queries import Query
+from tacit.spec.queries import Counts, Query
 from tacit.spec.release import Noise, Release
 from tacit.spec.schema import Schema
 from tacit.spec.sums import BoundedSum
 from tacit.wall._batches import Batches
-from tacit.wall._noise import Words, draw_bulk
+from tacit.wall._choice import ResolvedChoice, resolve_choice
+from tacit.wall._draw import ResolvedDraw, resolve_draw
+from tacit.wall._noise import Statistic, Words, draw_bulk
 from tacit.wall._source import shielded
+from tacit.wall._states import ResolvedStates, resolve_states
 from tacit.wall._sums import Data, ResolvedSum, resolve_sum
 
 # Which contributions are of a geometry: a box and a simplex lie in the non-negative orthant.
@@ -41,6 +49,7 @@ _WITHIN: dict[Geometry, set[str]] = {
 }
 
 _MOST_KNOWN = 64
+Drawn = ResolvedChoice | ResolvedStates | ResolvedDraw
 Answerable = tuple[ResolvedSum, tuple[Noise, ...], Certificate]
 
 
@@ -57,12 +66,14 @@ class Lease:
         plan: Plan,
         schema: Schema,
         load: Callable[[tuple[str, ...]], Data],
+        read: Callable[[ResolvedStates | ResolvedDraw], Statistic],
         certificate: Certificate,
         words: Words,
     ) -> None:
         self._plan = plan
         self._schema = schema
         self._load = load
+        self._read = read
         self._certificate = certificate
         self._process = os.getpid()
         self._lock = threading.Lock()
@@ -70,6 +81,8 @@ class Lease:
         self._known: dict[Any, Answerable] = {}
         self._latest: tuple[Any, Answerable] | None = None
         self._data: dict[tuple[str, ...], Data] = {}
+        self._choices: dict[Any, ResolvedChoice] = {}
+        self._tables: dict[Counts, Statistic] = {}
         self._words = words
         self._batches = Batches(words)
 
@@ -86,11 +99,13 @@ class Lease:
         return self._plan.count - self._used
 
     def release(self, query: Query) -> Release:
-        """The next step: one noisy sum over the units that take part in it."""
+        """The next step: one noisy sum over the units that take part in it, or one draw."""
         if os.getpid() != self._process:
             raise BudgetError("A lease cannot be used after a fork: steps would be taken twice.")
         with self._lock:
             steps = self._next()
+            if not isinstance(query, BoundedSum):
+                return self._draw(query, steps)
             resolved, noise, certificate = self._resolve(query, steps)
             # proof: lease-count. A step is used up before the data are touched.
             self._used += 1
@@ -115,6 +130,47 @@ class Lease:
             certificate=certificate,
         )
 
+    def _draw(self, query: Query, steps: Steps) -> Release:
+        """One draw, at the temperature that the step's epsilon affords."""
+        resolved = self._drawable(query)
+        noise = resolved.at_temperature(_temperature(steps, resolved))
+        self._used += 1  # proof: lease-count
+        if isinstance(resolved, ResolvedChoice):
+            data = self._rows(resolved.scores.query.columns)
+            statistic = shielded(lambda: resolved.evaluate_on(data))
+        else:
+            if resolved.counts not in self._tables:
+                self._tables[resolved.counts] = shielded(lambda: self._read(resolved))
+            statistic = self._tables[resolved.counts]
+        return Release(
+            steps=shielded(lambda: resolved.sample(statistic, noise, self._words)),
+            blocks=resolved.blocks,
+            noise=noise,
+            n=statistic.units if self._schema.neighbours == "replace_one" else None,
+            schema=self._schema,
+            query=resolved.query,
+            certificate=self._certificate.assuming(resolved.assumptions),
+        )
+
+    def _drawable(self, query: Query) -> Drawn:
+        match query:
+            case Choice(scores=scores):
+                parts = scores.map, scores.columns, scores.blocks
+                if parts not in self._choices:
+                    if len(self._choices) >= _MOST_KNOWN:
+                        self._choices.clear()
+                    self._choices[parts] = resolve_choice(query, self._schema)
+                return self._choices[parts].at(query)
+            case StatePaths() | StateProfiles():
+                return resolve_states(query, self._schema)
+            case ConjugateDraw(draws=1, law=TruncatedDirichlet()):
+                return resolve_draw(query, self._schema)
+            case _:
+                raise QueryError(
+                    "Expected a BoundedSum with a NumbaMap, SparseMap or JaxMap in a lease, or a "
+                    "single draw; ask for anything else with release() of the wall."
+                )
+
     def _next(self) -> Steps:
         before = 0
         for steps in self._plan.steps:
@@ -126,11 +182,11 @@ class Lease:
             "prepay another plan to go on."
         )
 
-    def _resolve(self, query: Query, steps: Steps) -> Answerable:
-        if not isinstance(query, BoundedSum) or isinstance(query.map, SqlMap):
+    def _resolve(self, query: BoundedSum, steps: Steps) -> Answerable:
+        if isinstance(query.map, SqlMap):
             raise QueryError(
                 "Expected a BoundedSum with a NumbaMap, SparseMap or JaxMap in a lease; "
-                "ask for anything else with release() of the wall."
+                "ask for a SqlMap with release() of the wall."
             )
         parts = (steps, query.map, query.columns, query.blocks)
         # The same question at another state is the common case: recognised without hashing it.
@@ -182,3 +238,13 @@ def _noise(steps: Steps, resolved: ResolvedSum) -> tuple[Noise, ...]:
             return resolved.exact()
         case _:
             raise QueryError("Expected steps with Gaussian or Laplace noise for a sum.")
+
+
+def _temperature(steps: Steps, resolved: Drawn) -> float:
+    match steps.mechanism:
+        case Exponential(epsilon=epsilon):
+            return temperature(resolved.span, epsilon)
+        case Exact():
+            return 1.0
+        case _:
+            raise QueryError("Expected steps with tacit.Exponential(epsilon) for a draw.")

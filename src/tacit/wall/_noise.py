@@ -123,7 +123,7 @@ def _filled(noise: Noise, size: int, words: Words) -> np.ndarray:
             done, used, doubt = bulk.fill_laplace(out, done, np.uint64(t), shift, left)
         left = left[used:]
         if doubt:
-            out[done], left = _settled(_one(noise), left, words)
+            out[done], left = settled(_one(noise), left, words)
             done += 1
         elif done < size:
             # What a cut sample had read is read again: dropping it would favour short samples.
@@ -138,7 +138,7 @@ def draw_seeded(noise: Noise, size: int, words: Words) -> np.ndarray:
     draw_one, left = _one(noise), words(64)
     out = np.zeros(size, np.int64)
     for i in range(size):
-        out[i], left = _settled(draw_one, left, words)
+        out[i], left = settled(draw_one, left, words)
     return out
 
 
@@ -150,7 +150,7 @@ def _one(noise: Noise) -> Callable[[Stream], int]:
     return lambda stream: stream.laplace(t, over.bit_length() - 1)
 
 
-def _settled(
+def settled(
     draw_one: Callable[[Stream], int], left: np.ndarray, words: Words
 ) -> tuple[int, np.ndarray]:
     """One sample in long arithmetic, and the words that are left."""
@@ -178,7 +178,7 @@ def draw_poisson(n: int, rate: float, words: Words = os_words) -> np.ndarray:
         done, last, used, doubt = bulk.fill_skips(out, done, last, n, np.uint64(k), left)
         left = left[used:]
         if doubt:
-            passed, left = _settled(lambda s: s.skip(k), left, words)
+            passed, left = settled(lambda s: s.skip(k), left, words)
             last += 1 + passed
             if last < n:
                 out[done] = last

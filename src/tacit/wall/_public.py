@@ -71,8 +71,9 @@ class Public:
         """The steps of a plan, for nothing."""
         check_plan(plan, self._schema)
         certificate = _stamp(self._schema, plan_events(plan))
-        read = lambda columns: load(self._source, self._schema, columns)  # noqa: E731
-        return Lease(plan, self._schema, read, certificate, self._words)
+        rows = lambda columns: load(self._source, self._schema, columns)  # noqa: E731
+        read = lambda resolved: resolved.evaluate(self._source, ())  # noqa: E731
+        return Lease(plan, self._schema, rows, read, certificate, self._words)
 
     def __repr__(self) -> str:
         columns = ", ".join(column.name for column in self._schema.columns)

@@ -114,7 +114,7 @@ class Wall:
         statistic = shielded(lambda: resolved.evaluate(self._source, calibration.noise))  # type: ignore[arg-type]
         certificate = self._certificate(
             calibration.cost, calibration.accountant, (event,), charge.mark
-        ).assuming(resolved.assumptions)
+        ).assuming(resolved.assumptions + calibration.assumptions)
         sample = lambda: resolved.sample(statistic, calibration.noise, os_words)  # noqa: E731
         steps = shielded(sample)
         release = publish(resolved, calibration.noise, statistic.units, steps, certificate)
@@ -137,7 +137,8 @@ class Wall:
         question = digest(json.dumps([event, str(cost)], sort_keys=True))
         charge = self._ledger.charge(cost, event, None, question)  # proof: charge-then-read
         certificate = self._certificate(cost, accountant, plan_events(plan), charge.mark)
-        return Lease(plan, self._schema, self._load, certificate, os_words)
+        read = lambda resolved: resolved.evaluate(self._source, ())  # noqa: E731
+        return Lease(plan, self._schema, self._load, read, certificate, os_words)
 
     def _load(self, columns: tuple[str, ...]) -> Data:
         """The columns in memory, shared by the leases that are alive."""
@@ -187,7 +188,7 @@ def describe(resolved: Resolved, noise: tuple[Noise, ...]) -> dict[str, Any]:
 
 def plan_events(plan: Plan) -> tuple[dict[str, Any], ...]:
     """The same for the steps of a lease."""
-    families = {Gaussian: "discrete_gaussian", Laplace: "discrete_laplace"}
+    families = {Gaussian: "discrete_gaussian", Laplace: "discrete_laplace", Exponential: "draw"}
     return tuple(
         {"noise": families.get(type(steps.mechanism), "none"), **steps.to_dict()}
         for steps in plan.steps
@@ -199,8 +200,6 @@ def check_plan(plan: Plan, schema: Schema) -> None:
     if not isinstance(plan, Plan):
         raise BudgetError(f"Expected tacit.Plan(tacit.Steps(...), delta=...), got {plan!r}.")
     for steps in plan.steps:
-        if isinstance(steps.mechanism, Exponential):
-            raise BudgetError("Expected steps with Gaussian or Laplace noise in a lease.")
         if isinstance(steps.sampling, WithoutReplacement) and schema.neighbours != "replace_one":
             raise BudgetError(
                 "WithoutReplacement needs the number of units, which is secret under "

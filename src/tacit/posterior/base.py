@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pandas as pd
@@ -20,6 +20,9 @@ from tacit.spec.sampling import Sampling
 
 if TYPE_CHECKING:
     import arviz as az
+
+
+_KINDS: dict[str, type[Posterior]] = {}  # subclasses by name, for `load`
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +40,9 @@ class Posterior:
     noise: str
     predicted: Mapping[str, np.ndarray] = field(default_factory=dict)
 
+    def __init_subclass__(cls) -> None:
+        _KINDS[cls.__name__] = cls
+
     @classmethod
     def of(
         cls,
@@ -48,7 +54,7 @@ class Posterior:
         dims: Mapping[str, tuple[str, ...]] | None = None,
         coords: Mapping[str, tuple[Any, ...]] | None = None,
         predicted: Mapping[str, np.ndarray] | None = None,
-    ) -> Posterior:
+    ) -> Self:
         """A posterior from draws in one row; the number of `rows` only where it is not known."""
         chains = sampling.chains, sampling.draws
         kept = {k: v for k, v in draws.items() if k != "rows" or np.ptp(v) > 0}
@@ -66,6 +72,19 @@ class Posterior:
             predicted={name: shaped(flat) for name, flat in (predicted or {}).items()},
         )
 
+    @classmethod
+    def walked(
+        cls,
+        model: Mapping[str, Any],
+        release: Release,
+        draws: Mapping[str, np.ndarray],
+        **labels: Any,
+    ) -> Self:
+        """The public states of a chain, taken at face value; `release` is one of its steps."""
+        count = len(next(iter(draws.values())))
+        made = cls.of(model, release, Sampling(draws=count, chains=1), draws, **labels)
+        return replace(made, noise="tempered")
+
     @property
     def certificate(self) -> Certificate:
         """What was asked, of whom, at what cost, under which assumptions."""
@@ -74,54 +93,44 @@ class Posterior:
 
     def sample(self, n: int, variable: str | None = None) -> np.ndarray:
         """`n` of the draws of a variable (default: the main one), spread over all chains."""
-        draws = self._flat(variable)
+        draws = self.flat(variable)
         if isinstance(n, bool) or not isinstance(n, int) or not 1 <= n <= len(draws):
             raise ModelError(f"Expected 1 <= n={n} <= {len(draws)} draws; fit with more draws.")
         return draws[np.linspace(0, len(draws) - 1, n).round().astype(int)]
 
     def mean(self, variable: str | None = None) -> Any:
         """The posterior mean: a number, or an array with one for each label."""
-        return _plain(self._flat(variable).mean(axis=0))
+        return _plain(self.flat(variable).mean(axis=0))
 
     def interval(self, level: float = 0.9, variable: str | None = None) -> tuple[Any, Any]:
         """The central interval that holds `level` of the posterior, privacy noise included."""
         if not 0 < level < 1:
             raise ModelError(f"Expected 0 < level={level} < 1.")
         tails = [(1 - level) / 2, (1 + level) / 2]
-        low, high = np.quantile(self._flat(variable), tails, axis=0)
+        low, high = np.quantile(self.flat(variable), tails, axis=0)
         return _plain(low), _plain(high)
 
-    def predict(self, table: Mapping[str, Any]) -> np.ndarray:
-        """The expected target of each row of a table that you already have.
+    def predict(self, table: Mapping[str, Any]) -> Any:
+        """What the model expects of each row of a table that you already have."""
+        raise self._cannot()
 
-        `table` has a column for each feature: a DataFrame, or a mapping from names to numbers.
-        """
-        return self._lines(table).mean(axis=0)
+    def predict_interval(self, table: Mapping[str, Any], level: float = 0.9) -> Any:
+        """Where each row's value lies with probability `level`."""
+        raise self._cannot()
 
-    def predict_interval(
-        self, table: Mapping[str, Any], level: float = 0.9, *, seed: int | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Where the target of each row lies with probability `level`, all uncertainty included."""
-        lines = self._lines(table)
-        rng = np.random.default_rng(seed)
-        values = lines + self._flat("sigma")[:, None] * rng.standard_normal(lines.shape)
-        low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2], axis=0)
-        return low, high
+    def predict_proba(self, table: Mapping[str, Any]) -> Any:
+        """The probability of each class for each row of a table that you already have."""
+        raise self._cannot()
 
-    def _lines(self, table: Mapping[str, Any]) -> np.ndarray:
-        """The regression line of each draw at each row."""
-        if "coef" not in self.draws:
-            raise ModelError(
-                f"{self.model['model']} has no features to predict from: .predictive() has values "
-                "that one more row might have."
-            )
-        if hasattr(table, "prepay"):
-            raise ModelError("Expected a table that you already have, not data behind a wall.")
-        missing = [name for name in self.coords["feature"] if name not in table]
-        if missing:
-            raise ModelError(f"Expected a column {missing[0]!r} in the table.")
-        rows = np.column_stack([np.asarray(table[f], float) for f in self.coords["feature"]])
-        return self._flat("intercept")[:, None] + self._flat("coef") @ rows.T
+    def log_likelihood(self, table: Mapping[str, Any]) -> Any:
+        """How probable each row of a table that you already have is, on a log scale."""
+        raise self._cannot()
+
+    def _cannot(self) -> ModelError:
+        return ModelError(
+            f"{self.model['model']} has no features to predict this from: .predictive() has "
+            "values that one more row might have."
+        )
 
     def predictive(self, variable: str | None = None) -> np.ndarray:
         """A value that one more row might have, for each draw; levels where they have names."""
@@ -137,7 +146,7 @@ class Posterior:
         """Mean, standard deviation and interval of every variable."""
         frames = []
         for variable in self.draws:
-            flat = self._flat(variable)
+            flat = self.flat(variable)
             low, high = self.interval(level, variable)
             columns = {
                 "mean": flat.mean(axis=0),
@@ -187,6 +196,7 @@ class Posterior:
         data = self.to_arviz()
         data.attrs["tacit_dims"] = json.dumps({k: list(v) for k, v in self.dims.items()})
         data.attrs["tacit_coords"] = json.dumps({k: list(v) for k, v in self.coords.items()})
+        data.attrs["tacit_kind"] = type(self).__name__
         data.attrs["tacit_releases"] = json.dumps([r.to_dict() for r in self.releases])
         data.to_netcdf(str(path), engine="h5netcdf")
 
@@ -199,7 +209,7 @@ class Posterior:
             facts = data.attrs
             dims = json.loads(facts["tacit_dims"])
             coords = json.loads(facts["tacit_coords"])
-            return cls(
+            return _KINDS.get(facts["tacit_kind"], cls)(
                 draws={name: data["posterior"][name].to_numpy() for name in dims},
                 dims={name: tuple(names) for name, names in dims.items()},
                 coords={name: tuple(labels) for name, labels in coords.items()},
@@ -221,7 +231,8 @@ class Posterior:
             stamp = f"private: epsilon {self.certificate.epsilon}, delta {self.certificate.delta}"
         return f"Posterior({self.model['model']}, {chains} x {draws} draws, {stamp})"
 
-    def _flat(self, variable: str | None) -> np.ndarray:
+    def flat(self, variable: str | None = None) -> np.ndarray:
+        """The draws of a variable (default: the main one), all chains in one row."""
         name = next(iter(self.draws)) if variable is None else variable
         if name not in self.draws:
             raise ModelError(f"No variable {name!r}; there are {', '.join(self.draws)}.")
@@ -233,6 +244,15 @@ class Posterior:
         for dim in self.dims[variable]:
             names = [f"{name}[{label}]" for name in names for label in self.coords[dim]]
         return names
+
+
+def column_of(table: Mapping[str, Any], name: str) -> Any:
+    """A column of a table that the analyst has; data behind a wall are refused."""
+    if hasattr(table, "prepay"):
+        raise ModelError("Expected a table that you already have, not data behind a wall.")
+    if name not in table:
+        raise ModelError(f"Expected a column {name!r} in the table.")
+    return table[name]
 
 
 def load_arviz() -> ModuleType:

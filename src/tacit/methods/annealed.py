@@ -1,0 +1,181 @@
+"""Annealed importance sampling through the wall: draws at falling temperatures, then weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Literal, get_args
+
+import numpy as np
+from scipy.special import logsumexp
+
+from tacit.accounting.draws import draw_range
+from tacit.accounting.plans import largest_plan
+from tacit.laws import truncated_dirichlet
+from tacit.methods.options import refuse_sampling, whole_number
+from tacit.methods.progress import counted
+from tacit.spec.budget import Budget, Number
+from tacit.spec.choice import Choice
+from tacit.spec.draws import ConjugateDraw, TruncatedDirichlet
+from tacit.spec.errors import ModelError
+from tacit.spec.keys import Is, labels_of, name_of
+from tacit.spec.maps import NumbaMap
+from tacit.spec.mechanisms import Exponential, Laplace
+from tacit.spec.plan import Plan, Steps
+from tacit.spec.protocols import AnnealedModel, Releaser
+from tacit.spec.release import Release
+from tacit.spec.schema import Schema
+from tacit.spec.sums import BoundedSum
+
+Weights = Literal["choice", "laplace"]
+
+
+@dataclass(frozen=True)
+class AnnealedImportance:
+    """Draw from hot to cold, weigh the runs by what they passed, and choose among them.
+
+    Foulds et al. (2016, supplement C.2). Each run draws once at each of `levels` temperatures; the
+    likelihood's power rises from 0 to epsilon_n / range, the prior stays. With r runs the draws
+    alone would cost r times the paper's sum (Eq. 45 is for one run); here they are composed by
+    bounded range.
+
+    Parameters
+    ----------
+    epsilon, delta
+        What draws and weights cost together.
+    truncation
+        The smallest probability of a level, as in `OnePosteriorSample`.
+    runs, levels
+        How many runs, and how many temperatures each passes.
+    weights
+        "choice": runs are chosen in proportion to their weights by the exponential mechanism,
+        `runs` times. "laplace": their logarithms are released with Laplace noise, which gives the
+        normalising constant too (`log_evidence` among the draws). The paper's noise on
+        normalised weights has a sensitivity of 2 where all weights sum to 1.
+    weights_share
+        How much of each draw's epsilon a weight may cost.
+    """
+
+    epsilon: Decimal
+    delta: Decimal
+    truncation: Any
+    runs: int
+    levels: int
+    weights: Weights
+    weights_share: float
+
+    def __init__(
+        self,
+        epsilon: Number | None = None,
+        delta: Number = 0,
+        *,
+        truncation: Any = None,
+        runs: int | None = None,
+        levels: int | None = None,
+        weights: Weights = "choice",
+        weights_share: float = 1.0,
+    ) -> None:
+        mechanism = Exponential(epsilon, delta)
+        if weights not in get_args(Weights):
+            raise ModelError(f"Expected weights={weights!r} among {get_args(Weights)}.")
+        if not 0 < float(weights_share) <= 1000:
+            raise ModelError(f"Expected weights_share={weights_share} > 0.")
+        object.__setattr__(self, "epsilon", mechanism.epsilon)
+        object.__setattr__(self, "delta", mechanism.delta)
+        plain = float(truncation) if isinstance(truncation, Decimal) else truncation
+        object.__setattr__(self, "truncation", plain)
+        object.__setattr__(self, "runs", whole_number(runs, "runs", 10, most=1000))
+        object.__setattr__(self, "levels", whole_number(levels, "levels", 5, most=1000))
+        object.__setattr__(self, "weights", weights)
+        object.__setattr__(self, "weights_share", float(weights_share))
+
+    def run(
+        self,
+        model: AnnealedModel,
+        releaser: Releaser,
+        *,
+        name: str | None,
+        progress: bool | None = None,
+        **sampling: Any,
+    ) -> Any:
+        refuse_sampling(sampling, "AnnealedImportance(runs=...)")
+        if name is not None:
+            raise ModelError("AnnealedImportance takes no name=: its steps cannot be replayed.")
+        schema = releaser.schema
+        law = model.draw_query(schema, truncation=self.truncation, draws=1, temper_prior=False).law
+        if not isinstance(law, TruncatedDirichlet):
+            raise ModelError("AnnealedImportance needs a model of levels, such as BetaBernoulli.")
+        plan = self._plan(schema)
+        powers = self._powers(plan, law, schema)
+        rng = np.random.default_rng(sampling.get("seed"))
+        lease = releaser.prepay(plan)
+        # Before the first level stands the prior, which is public.
+        prior = np.tile(law.prior, (self.runs, 1))
+        places = [truncated_dirichlet.sample(prior, law.truncation, rng.random)]
+        for _ in counted(self.levels, "Temperatures", progress):
+            drawn = [lease.release(ConjugateDraw(law)).value for _ in range(self.runs)]
+            places.append(np.stack(drawn))
+        # log weight of run i = sum over rows of gains[i, level of the row]
+        gains = np.einsum("j,jik->ik", np.diff(powers), np.log(np.stack(places[:-1])))
+        weigh = self._chosen if self.weights == "choice" else self._weighed
+        release, kept, evidence = weigh(lease, law, schema, gains, rng)
+        return model.annealed_posterior(release, places[-1][kept], evidence)
+
+    def _plan(self, schema: Schema) -> Plan:
+        """Draws cost more from level to level, and the weights as much as the dearest draw."""
+        rising = np.arange(1, self.levels + 1) / self.levels
+
+        def make(x: float) -> Plan:
+            draws = [Steps(self.runs, Exponential(round(float(x * r), 12))) for r in rising]
+            price = round(x * self.weights_share, 12)
+            if self.weights == "choice":
+                weighing = Steps(self.runs, Exponential(price))
+            else:
+                weighing = Steps(1, Laplace(price), geometry="box", numbers=self.runs)
+            return Plan(*draws, weighing, delta=self.delta)
+
+        return largest_plan(make, Budget(self.epsilon, self.delta), schema.neighbours)
+
+    def _powers(self, plan: Plan, law: TruncatedDirichlet, schema: Schema) -> np.ndarray:
+        """The likelihood's power at each level: the inverse of the temperature it is drawn at."""
+        span = draw_range(law, schema)
+        each = [float(s.mechanism.epsilon) for s in plan.steps[:-1]]  # type: ignore[union-attr]
+        return np.concatenate([[0.0], np.minimum(1.0, np.array(each) / span)])
+
+    def _chosen(
+        self, lease: Any, law: TruncatedDirichlet, schema: Schema, gains: np.ndarray, rng: Any
+    ) -> tuple[Release, np.ndarray, None]:
+        scores = gains - gains.min(axis=0)  # from 0, for each level
+        query = Choice(_linear(law, schema, scores))
+        chosen = [lease.release(query) for _ in range(self.runs)]
+        return chosen[-1], np.array([int(c.value[0]) for c in chosen]), None
+
+    def _weighed(
+        self, lease: Any, law: TruncatedDirichlet, schema: Schema, gains: np.ndarray, rng: Any
+    ) -> tuple[Release, np.ndarray, np.ndarray]:
+        release = lease.release(_linear(law, schema, -gains))
+        log = -release.value
+        share = np.exp(log - logsumexp(log))
+        kept = rng.choice(self.runs, size=self.runs, p=share)
+        return release, kept, np.full(self.runs, logsumexp(log) - np.log(self.runs))
+
+
+def _linear(law: TruncatedDirichlet, schema: Schema, scores: np.ndarray) -> BoundedSum:
+    """Sums over rows of a number for each run and level, all from 0 up."""
+    labels = labels_of(name_of(law.key), schema)
+    groups = [label in law.key.levels for label in labels] if isinstance(law.key, Is) else None
+    table = scores if groups is None else scores[:, np.array(groups, int)]
+    clip = max(float(table.max()), 1e-9) * schema.max_rows_per_unit
+    return BoundedSum(
+        NumbaMap(_scored),
+        name_of(law.key),
+        size=len(table),
+        clip=clip,
+        geometry="box",
+        state=np.ascontiguousarray(table),
+    )
+
+
+def _scored(row, state, out):  # type: ignore[no-untyped-def]
+    for i in range(out.size):
+        out[i] = state[i, int(row[0])]

@@ -1,0 +1,65 @@
+"""A choice among a few public options, each scored by a bounded sum over the units."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tacit.spec.errors import QueryError
+from tacit.spec.maps import SqlMap
+from tacit.spec.sums import BoundedSum
+
+MOST_OPTIONS = 10**5
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """One option, drawn with probability proportional to exp(score / temperature + log weight).
+
+    Parameters
+    ----------
+    scores
+        A `BoundedSum` with one block of geometry "box": how much a unit speaks for each option,
+        from 0 to its clip. Only differences between options matter.
+    log_weights
+        What is believed of the options without the data. Default: all the same.
+
+    Examples
+    --------
+    >>> from tacit.spec.maps import NumbaMap
+    >>> def votes(row, state, out):
+    ...     out[int(row[0])] = 1.0
+    >>> scores = BoundedSum(NumbaMap(votes), "ward", size=3, clip=1, geometry="box")
+    >>> Choice(scores).log_weights
+    (0.0, 0.0, 0.0)
+    """
+
+    scores: BoundedSum
+    log_weights: tuple[float, ...]
+
+    def __init__(self, scores: BoundedSum, log_weights: Sequence[float] | None = None) -> None:
+        if not isinstance(scores, BoundedSum) or isinstance(scores.map, SqlMap):
+            raise QueryError("Expected scores as a BoundedSum with a map over rows in memory.")
+        if len(scores.blocks) != 1 or scores.bounds[0].geometry != "box":
+            raise QueryError('Expected scores of one block with geometry="box": 0 to clip each.')
+        options = scores.numbers
+        if not 1 <= options <= MOST_OPTIONS:
+            raise QueryError(f"Expected 1 to {MOST_OPTIONS} options, got {options}.")
+        given = (0.0,) * options if log_weights is None else tuple(map(float, log_weights))
+        if len(given) != options or not all(math.isfinite(w) and abs(w) <= 1e6 for w in given):
+            raise QueryError(f"Expected {options} log_weights, finite and within 1e6.")
+        object.__setattr__(self, "scores", scores)
+        object.__setattr__(self, "log_weights", given)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "type": "Choice",
+            "scores": self.scores.to_dict(),
+            "log_weights": list(self.log_weights),
+        }
+
+    @classmethod
+    def from_dict(cls, facts: Mapping[str, Any]) -> Choice:
+        return cls(BoundedSum.from_dict(facts["scores"]), facts["log_weights"])

@@ -1,0 +1,89 @@
+"""A choice by the exponential mechanism: integer scores, and exact arithmetic down to the coin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from tacit.accounting import Calibration
+from tacit.accounting.ranges import calibrate_range, choice_range
+from tacit.laws.discrete import Stream
+from tacit.spec.choice import Choice
+from tacit.spec.mechanisms import Exponential
+from tacit.spec.release import Block, Noise
+from tacit.spec.schema import Schema
+from tacit.wall._documents import DocumentSource
+from tacit.wall._noise import Statistic, Words, settled
+from tacit.wall._source import Source
+from tacit.wall._sums import Data, ResolvedSum, resolve_sum
+
+
+@dataclass(frozen=True)
+class ResolvedChoice:
+    """A choice whose scores have been compiled."""
+
+    query: Choice
+    schema: Schema
+    blocks: tuple[Block, ...]
+    scores: ResolvedSum
+
+    @property
+    def span(self) -> float:
+        return choice_range(self.scores.bounds[0], self.schema)
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        return self.scores.assumptions
+
+    def calibrate(self, mechanism: Exponential) -> Calibration:
+        return calibrate_range(mechanism, self.span, 1.0)
+
+    def at_temperature(self, heat: float) -> tuple[Noise, ...]:
+        return (Noise("draw", heat, 1.0),)
+
+    def exact(self) -> tuple[Noise, ...]:
+        """The options' own probabilities: temperature 1."""
+        return self.at_temperature(1.0)
+
+    def bound(self, noise: Noise) -> dict[str, Any]:
+        return {"range": self.span}
+
+    def at(self, query: Choice) -> ResolvedChoice:
+        """The same map and bounds at another state."""
+        return replace(self, query=query, scores=self.scores.at(query.scores))
+
+    def evaluate(self, source: Source | DocumentSource, noise: tuple[Noise, ...]) -> Statistic:
+        return self.scores.evaluate(source, self.scores.exact())
+
+    def evaluate_on(self, data: Data) -> Statistic:
+        """The scores of units in memory, all of them."""
+        everyone = np.arange(data.units)
+        return Statistic(self.scores.sum(data, everyone, self.scores.exact()), data.units)
+
+    def sample(self, statistic: Statistic, noise: tuple[Noise, ...], words: Words) -> np.ndarray:
+        """The number of one option, by rejection with exact coins."""
+        # proof: choice-exact. No double decides anything here.
+        step = Fraction(self.scores.exact()[0].grid) / Fraction(noise[0].scale)
+        scores = [
+            int(steps) * step + Fraction(weight)
+            for steps, weight in zip(statistic.steps, self.query.log_weights, strict=True)
+        ]
+        top = max(scores)
+
+        def choose(stream: Stream) -> int:
+            while True:
+                option = stream.below(len(scores))
+                short = top - scores[option]
+                if stream.coin(short.numerator, short.denominator):
+                    return option
+
+        option, _ = settled(choose, words(64), words)
+        return np.array([option], np.int64)
+
+
+def resolve_choice(query: Choice, schema: Schema) -> ResolvedChoice:
+    """Compile the scores. Opens no data."""
+    return ResolvedChoice(query, schema, (Block("choice", ()),), resolve_sum(query.scores, schema))
