@@ -9,7 +9,7 @@ from scipy.special import gammaln
 from scipy.stats import chi2
 
 import tacit
-from tacit.audit_draws import Simplex
+from tacit.audit.draws import Simplex
 from tacit.infer.exchange import Tempered, sample_counts_by_exchange
 from tacit.infer.from_draw import Totals, enumerated, log_posterior, possible_rows
 from tacit.testing import simulated_release
