@@ -1,15 +1,18 @@
 """The audits of choices and hidden states see what they should. False-alarm rate: 1e-6."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from tacit import audit_choices
-from tacit.audit_choices import choice_games, fits, largest_loss
-from tacit.audit_draws import ALARM
+from tacit.audit.choices import choice_games
+from tacit.audit.draws import ALARM
+from tacit.audit.finite import Outcomes, fits, largest_loss
+from tacit.audit.hidden_states import state_games
 from tacit.wall._choice import ResolvedChoice
 from tacit.wall._states import ResolvedStates
 
-GAMES = choice_games()
+GAMES = [*choice_games(), *state_games()]
 
 
 def test_every_new_mechanism_is_audited():
@@ -30,7 +33,7 @@ def test_draws_of_another_law_are_noticed(kind, monkeypatch):
     original = kind.sample
 
     def cold(self, statistic, noise, words):
-        colder = tuple(audit_choices.replace(law, scale=law.scale / 4) for law in noise)
+        colder = tuple(replace(law, scale=law.scale / 4) for law in noise)
         return original(self, statistic, colder, words)
 
     monkeypatch.setattr(kind, "sample", cold)
@@ -52,7 +55,7 @@ def test_the_chi_square_test_can_tell():
 
 def test_losses_are_taken_over_all_neighbours():
     """Two options, one row's say of 1 for either: all of it under add_remove, twice replaced."""
-    outcomes = audit_choices.Outcomes(np.array([0.0, -20.0]), np.eye(2))
+    outcomes = Outcomes(np.array([0.0, -20.0]), np.eye(2))
     rows = np.eye(2)
     assert largest_loss(outcomes, rows, 1, "add_remove", 1.0) == pytest.approx(1, rel=1e-6)
     assert largest_loss(outcomes, rows, 1, "replace_one", 1.0) == pytest.approx(2, rel=1e-6)

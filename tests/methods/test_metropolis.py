@@ -10,7 +10,7 @@ from scipy.special import expit
 from scipy.stats import beta, norm
 
 import tacit
-from tacit.methods.metropolis import _Rule
+from tacit.methods.metropolis import Rule
 from tacit.wall._choice import resolve_choice
 from tacit.wall._evaluate import open_data
 
@@ -107,7 +107,7 @@ def test_the_question_is_the_log_ratio_of_the_posterior(rows):
     p, q = expit(here[0]), expit(there[0])
     # densities on the scale of the log odds
     assert log_prior == pytest.approx(2 * np.log(q / p) + np.log((1 - q) / (1 - p)))
-    rule = _Rule("barker", walk, 0.8 * (rows or 1), 1.0)
+    rule = Rule("barker", walk, 0.8 * (rows or 1), 1.0)
     resolved = resolve_choice(rule.question(here, there, log_prior), schema)
     steps = resolved.evaluate(open_data(data, schema), ()).steps
     grid = resolved.scores.exact()[0].grid

@@ -146,21 +146,21 @@ class AnnealedImportance:
         self, lease: Any, law: TruncatedDirichlet, schema: Schema, gains: np.ndarray, rng: Any
     ) -> tuple[Release, np.ndarray, None]:
         scores = gains - gains.min(axis=0)  # from 0, for each level
-        query = Choice(_linear(law, schema, scores))
+        query = Choice(linear_scores(law, schema, scores))
         chosen = [lease.release(query) for _ in range(self.runs)]
         return chosen[-1], np.array([int(c.value[0]) for c in chosen]), None
 
     def _weighed(
         self, lease: Any, law: TruncatedDirichlet, schema: Schema, gains: np.ndarray, rng: Any
     ) -> tuple[Release, np.ndarray, np.ndarray]:
-        release = lease.release(_linear(law, schema, -gains))
+        release = lease.release(linear_scores(law, schema, -gains))
         log = -release.value
         share = np.exp(log - logsumexp(log))
         kept = rng.choice(self.runs, size=self.runs, p=share)
         return release, kept, np.full(self.runs, logsumexp(log) - np.log(self.runs))
 
 
-def _linear(law: TruncatedDirichlet, schema: Schema, scores: np.ndarray) -> BoundedSum:
+def linear_scores(law: TruncatedDirichlet, schema: Schema, scores: np.ndarray) -> BoundedSum:
     """Sums over rows of a number for each run and level, all from 0 up."""
     labels = labels_of(name_of(law.key), schema)
     groups = [label in law.key.levels for label in labels] if isinstance(law.key, Is) else None

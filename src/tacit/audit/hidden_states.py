@@ -1,239 +1,23 @@
-"""Exact audits of choices and hidden states: their outcomes can be counted, one by one.
-
-Over all small data sets, and with many rows that are all alike, the largest log-ratio between
-neighbours is computed from the wall's own integers and temperature. A chi-square test then asks
-whether what the wall draws has the law that was audited.
-"""
+"""Exact audits of hidden states: two months of one region, two states."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from functools import cache
-from itertools import combinations_with_replacement, product
+from itertools import product
 
 import numpy as np
 from scipy.special import gammaln, logsumexp
-from scipy.stats import chi2, kstest
+from scipy.stats import kstest
 
-from tacit.accounting import Calibration
-from tacit.audit_draws import ALARM, ExactGame
-from tacit.methods.annealed import _linear
-from tacit.methods.metropolis import _Rule
-from tacit.models import BetaBernoulli
-from tacit.spec.choice import Choice
+from tacit.audit.draws import ALARM, ExactGame
+from tacit.audit.finite import MANY, Outcomes, finite_game, fits, heat_of, largest_loss
 from tacit.spec.columns import Categorical
-from tacit.spec.draws import TruncatedDirichlet
 from tacit.spec.hidden_states import Panel, StateChain, StatePaths, StateProfiles
-from tacit.spec.keys import Is
-from tacit.spec.maps import NumbaMap
 from tacit.spec.mechanisms import Exponential
 from tacit.spec.schema import Neighbours, Schema
-from tacit.spec.sums import BoundedSum
-from tacit.wall._choice import ResolvedChoice, resolve_choice
 from tacit.wall._evaluate import open_data
 from tacit.wall._noise import Statistic, os_words
-from tacit.wall._states import ResolvedStates, resolve_states
-
-_FEW, _MANY = 2, 400
-_DRAWS = 4_000
-Resolved = ResolvedChoice | ResolvedStates
-
-
-@dataclass(frozen=True)
-class Outcomes:
-    """What can come out: the score of a data set for each outcome, linear in its statistic.
-
-    `log_prior` is the outcomes' log-weight, `of_steps` (statistic, outcome) what a step adds.
-    """
-
-    log_prior: np.ndarray
-    of_steps: np.ndarray
-
-    def log_law(self, steps: np.ndarray, heat: float) -> np.ndarray:
-        log = self.log_prior + steps @ self.of_steps / heat
-        return log - logsumexp(log, axis=-1, keepdims=True)
-
-
-def largest_loss(
-    outcomes: Outcomes, rows: np.ndarray, each: int, relation: Neighbours, heat: float
-) -> float:
-    """The largest |log-ratio| between neighbours. `rows` are the statistics of single rows."""
-    units = np.unique(
-        [
-            rows[list(unit)].sum(axis=0)
-            for n in range(1, each + 1)
-            for unit in combinations_with_replacement(range(len(rows)), n)
-        ],
-        axis=0,
-    )
-    few = [
-        sum((units[i] for i in others), np.zeros_like(units[0]))
-        for n in range(_FEW + 1)
-        for others in combinations_with_replacement(range(0, len(units), 1 + len(units) // 8), n)
-    ]
-    worst = 0.0
-    for base in [*few, *(_MANY * rows)]:
-        after = outcomes.log_law(base + units, heat)
-        before = outcomes.log_law(base[None], heat) if relation == "add_remove" else after
-        for one in before:
-            worst = max(worst, float(np.abs(after - one).max()))
-    return worst
-
-
-def fits(drawn: np.ndarray, log_law: np.ndarray) -> float:
-    """The p-value of a chi-square test; rare outcomes count as one."""
-    expected = np.exp(log_law) * len(drawn)
-    seen = np.bincount(drawn, minlength=len(log_law)).astype(float)
-    rare = expected < 5
-    distance = float(((seen - expected) ** 2 / expected)[~rare].sum())
-    distance += float((seen[rare].sum() - expected[rare].sum()) ** 2) / max(
-        float(expected[rare].sum()), 5.0
-    )
-    return float(chi2.sf(distance, max((~rare).sum(), 1)))
-
-
-def _game(
-    name: str,
-    calibration: Calibration,
-    relation: Neighbours,
-    mistake: str,
-    loss: Callable[[float], float],
-    law_fits: Callable[[float, int], bool],
-    broken_heat: float,
-) -> ExactGame:
-    heat = calibration.noise[0].scale
-
-    def shown(scale: float) -> Callable[[int], float]:
-        return lambda runs: loss(scale) if law_fits(scale, min(runs, _DRAWS)) else np.inf
-
-    return ExactGame(
-        f"{name}, {relation}",
-        float(calibration.cost.epsilon),
-        float(calibration.cost.delta),
-        shown(heat),
-        mistake,
-        shown(broken_heat),
-    )
-
-
-# Choices
-
-
-def _votes(row, state, out):  # type: ignore[no-untyped-def]
-    for i in range(out.size):
-        out[i] = state[int(row[0]), i]
-
-
-def _single(resolved: ResolvedChoice, schema: Schema, kinds: Sequence[str]) -> np.ndarray:
-    """The wall's statistic of each row alone."""
-    tables = [{"x": [kind], "who": [1]} for kind in kinds]
-    return np.array([resolved.evaluate(open_data(t, schema), ()).steps for t in tables])
-
-
-def _options(resolved: ResolvedChoice) -> Outcomes:
-    grid = resolved.scores.exact()[0].grid
-    weights = np.array(resolved.query.log_weights)
-    return Outcomes(weights, np.eye(len(weights)) * grid)
-
-
-def _choice_game(
-    name: str,
-    query: Choice,
-    schema: Schema,
-    kinds: Sequence[str],
-    mistake: str,
-    broken: Schema | float,
-) -> ExactGame:
-    """The twin's temperature is another schema's, or so many times the right one."""
-    resolved = resolve_choice(query, schema)
-    calibration = resolved.calibrate(Exponential(1))
-    outcomes, relation = _options(resolved), schema.neighbours
-
-    single = cache(lambda: _single(resolved, schema, kinds))
-
-    def loss(heat: float) -> float:
-        return largest_loss(outcomes, single(), schema.max_rows_per_unit, relation, heat)
-
-    def law_fits(heat: float, runs: int) -> bool:
-        steps = single().sum(axis=0)
-        noise, statistic = resolved.at_temperature(heat), Statistic(steps, 1)
-        drawn = [int(resolved.sample(statistic, noise, os_words)[0]) for _ in range(runs)]
-        return fits(np.array(drawn), outcomes.log_law(steps, heat)) > ALARM
-
-    heat = calibration.noise[0].scale
-    twin = heat * broken if isinstance(broken, float) else _heat(resolve_choice(query, broken))
-    return _game(name, calibration, relation, mistake, loss, law_fits, twin)
-
-
-def _heat(resolved: Resolved) -> float:
-    return resolved.calibrate(Exponential(1)).noise[0].scale
-
-
-def _levels(neighbours: Neighbours, rows: int | None = None) -> Schema:
-    unit = None if rows is None else "who"
-    column = Categorical("x", ["a", "b"])
-    return Schema(column, neighbours=neighbours, unit=unit, max_rows_per_unit=rows)
-
-
-def _choice_games() -> list[ExactGame]:
-    add, swap = _levels("add_remove"), _levels("replace_one")
-    state = np.array([[3.0, 0.0, 1.0], [0.0, 3.0, 1.0]])
-    scores = BoundedSum(NumbaMap(_votes), "x", size=3, clip=3.0, geometry="box", state=state)
-    kinds = ("a", "b", "")
-    query = Choice(scores, (0.0, -2.0, 1.0))
-    # Two runs that ended in opposite corners; draws in between are less of a risk.
-    law = TruncatedDirichlet(Is("x", ("b",)), (1.0, 1.0), truncation=0.1)
-    gains = np.array([[np.log(9), 0.0], [0.0, np.log(9)]])
-    pairs = _levels("replace_one", 2)
-    weights = Choice(_linear(law, pairs, gains))
-    return [
-        _choice_game("choice", query, add, kinds, "half the temperature", 0.5),
-        _choice_game("choice", query, swap, kinds, "temperature of add_remove", add),
-        _choice_game(
-            "choice among annealed runs, two rows a unit", weights, pairs, kinds,
-            "temperature of add_remove", _levels("add_remove", 2),
-        ),
-        _barker_game(),
-    ]  # fmt: skip
-
-
-def _barker_game() -> ExactGame:
-    """A step down from log odds 7 to 5, where a failure says nearly all that its clip allows."""
-    schema = _levels("add_remove")
-    walk = BetaBernoulli("x", success="b").walk(schema)
-    here, there = np.array([7.0]), np.array([5.0])
-    log_prior = -0.5  # some prior's
-    rule = _Rule("barker", walk, 2 * walk.slope, 1.0)
-    query = rule.question(here, there, log_prior)
-    assert isinstance(query, Choice)
-    kinds = ("a", "b", "")
-    honest = _choice_game("Barker step", query, schema, kinds, "", 0.5)
-    resolved = resolve_choice(query, schema)
-    heat, grid = _heat(resolved), resolved.scores.exact()[0].grid
-
-    def metropolis(runs: int) -> float:
-        """Go with probability min(1, ratio): then no data set but one may ever stay."""
-        single = _single(resolved, schema, kinds)
-        worst = 0.0
-        for base, row in product(range(4), range(len(kinds))):
-            steps = base * single[1]
-            logs = []
-            for total in (steps, steps + single[row]):
-                ratio = (total[1] - total[0]) * grid / heat + log_prior
-                go = min(0.0, float(ratio))
-                with np.errstate(divide="ignore"):
-                    logs.append(np.array([np.log(-np.expm1(go)), go]))
-            with np.errstate(invalid="ignore"):
-                moved = np.abs(logs[1] - logs[0])
-            worst = max(worst, float(np.nanmax(moved)))
-        return worst
-
-    return replace(honest, mistake="Metropolis's rule in its place", broken=metropolis)
-
-
-# Hidden states: two months of one region, two states
-
+from tacit.wall._states import resolve_states
 
 _PANEL = Panel("region", "month", ("a", "b"))
 _START, _MOVE = np.array([0.9999, 0.0001]), np.array([[0.9999, 0.0001], [0.9, 0.1]])
@@ -304,9 +88,9 @@ def _paths_game(schema: Schema, mistake: str, broken: Schema | float, extra: str
         return fits(_codes(drawn), outcomes.log_law(steps, heat)) > ALARM
 
     heat = calibration.noise[0].scale
-    twin = heat * broken if isinstance(broken, float) else _heat(resolve_states(query, broken))
+    twin = heat * broken if isinstance(broken, float) else heat_of(resolve_states(query, broken))
     name = f"paths of hidden states{extra}"
-    return _game(name, calibration, schema.neighbours, mistake, loss, law_fits, twin)
+    return finite_game(name, calibration, schema.neighbours, mistake, loss, law_fits, twin)
 
 
 def _theta(least: float, size: int = 25) -> tuple[np.ndarray, np.ndarray]:
@@ -341,7 +125,7 @@ def _profiles_game(schema: Schema, mistake: str, twin_of: Schema | Panel) -> Exa
     def loss(heat: float) -> float:
         rows = _counts().reshape(-1, 4, 2)
         worst = 0.0
-        for base in (np.zeros((4, 2)), *rows[:4], np.tile([_MANY, 0], (4, 1))):
+        for base in (np.zeros((4, 2)), *rows[:4], np.tile([MANY, 0], (4, 1))):
             after, _ = _log_profiles(base + rows, 1.0, heat)
             before, _ = _log_profiles(base[None], 1.0, heat)
             for one in before if schema.neighbours == "add_remove" else after:
@@ -368,12 +152,12 @@ def _profiles_game(schema: Schema, mistake: str, twin_of: Schema | Panel) -> Exa
         return bool(min(chances) > ALARM / 4)
 
     if isinstance(twin_of, Schema):
-        twin = _heat(resolve_states(query, twin_of))
+        twin = heat_of(resolve_states(query, twin_of))
     else:
         part = StateProfiles(twin_of, np.array([[0, 1]]), 2, 1.0, _CUT)
-        twin = _heat(resolve_states(part, schema))
+        twin = heat_of(resolve_states(part, schema))
     name = "profiles of hidden states"
-    return _game(name, calibration, schema.neighbours, mistake, loss, law_fits, twin)
+    return finite_game(name, calibration, schema.neighbours, mistake, loss, law_fits, twin)
 
 
 def _chain_game(neighbours: Neighbours) -> ExactGame:
@@ -408,7 +192,7 @@ def _chain_game(neighbours: Neighbours) -> ExactGame:
         rows = np.unique(_counts()[:, 0], axis=0)  # of one emission
         worst = 0.0
         many = np.zeros((2, 2))
-        many[:, 0] = _MANY
+        many[:, 0] = MANY
         for base in (np.zeros((2, 2)), *rows, many):
             after = [log_joint(base + row, heat)[0] for row in rows]
             before = [log_joint(base, heat)[0]] if neighbours == "add_remove" else after
@@ -432,14 +216,14 @@ def _chain_game(neighbours: Neighbours) -> ExactGame:
     heat = calibration.noise[0].scale
     mistake = "half the temperature"
     name = "chain of hidden states, its target"
-    return _game(name, calibration, neighbours, mistake, loss, law_fits, heat / 2)
+    return finite_game(name, calibration, neighbours, mistake, loss, law_fits, heat / 2)
 
 
 def _log_dirichlet(concentration: np.ndarray) -> float:
     return float(gammaln(concentration).sum() - gammaln(concentration.sum()))
 
 
-def _state_games() -> list[ExactGame]:
+def state_games() -> list[ExactGame]:
     add, swap = _panel_schema("add_remove"), _panel_schema("replace_one")
     return [
         _paths_game(add, "half the temperature", 0.5, ""),
@@ -453,8 +237,3 @@ def _state_games() -> list[ExactGame]:
         _chain_game("add_remove"),
         _chain_game("replace_one"),
     ]  # fmt: skip
-
-
-def choice_games() -> list[ExactGame]:
-    """Choices, steps of walks, and hidden states."""
-    return [*_choice_games(), *_state_games()]
