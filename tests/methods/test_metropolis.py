@@ -130,7 +130,7 @@ def test_a_walk_is_no_longer_than_its_step_and_clips_no_row():
         for _ in range(2000):
             here, there = rng.uniform(-1, 1, (2, 1))
             for row in rows:
-                walk.ratio(np.array([row]), (here, there, *walk.facts), out)
+                walk.ratio(np.array([row]), walk.state(here, there), out)
                 worst = max(worst, abs(out[0]) / abs(there - here)[0])
         assert 0.7 * walk.slope < worst <= walk.slope * (1 + 1e-9)
 

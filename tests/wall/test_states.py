@@ -241,7 +241,7 @@ def test_a_long_chain_has_the_joint_law(monkeypatch, heat):
     panel = Panel("region", "month", ("a",))
     rows = [("r0", 1, "yes"), ("r0", 1, "yes"), ("r0", 2, "no"), ("r1", 1, "yes"), ("r1", 2, "no")]
     data = table_of([[(*row, "low")] for row in [*rows, ("r1", 2, "no"), ("r1", 1, MISSING)]])
-    prior, moves, least, sweeps = 0.7, 1.5, 0.15, 900
+    prior, moves, least, sweeps = 0.7, 1.5, 0.15, 2500
     query = StateChain(panel, 2, prior, moves, truncation=2 * least, sweeps=sweeps)
     resolved, statistic = statistic_of(query, data, held)
     (table,) = tables_of(resolved, statistic.steps)
