@@ -155,3 +155,25 @@ def test_a_sum_over_counts_is_exact(heavy):
         found, drawn = sum_over_counts(y, mean, scale, heavy, rng.random())
         assert found == pytest.approx(logsumexp(want), abs=1e-9)
         assert want[int(drawn)] > want.max() - 35
+
+
+def test_overall_shares_are_trusted_as_far_as_noise_allows():
+    rng = np.random.default_rng(5)
+    truth = np.array([60.0, 30.0, 9.0, 1.0])
+    counts = np.tile(truth, (10, 20, 1))
+    used = np.ones((10, 20), bool)
+
+    def shares(scale):
+        seen = counts + rng.normal(0, scale, counts.shape) if scale else counts
+        law = Law("discrete_gaussian", scale) if scale else Law("none", 0.0)
+        return Cells(seen, np.array([0, 4]), [law], used).overall_shares()
+
+    assert np.allclose(shares(0.0), truth / 100)
+    assert np.allclose(shares(10.0), truth / 100, atol=0.05)  # sums of 20,000 +- 141
+    assert np.abs(shares(1e6) - 0.25).max() < np.abs(truth / 100 - 0.25).max()
+    assert shares(1e6).sum() == pytest.approx(1)
+    prior = Priors(2.0, shared=True).of_levels(
+        Cells(counts, np.array([0, 4]), [Law("none", 0.0)], used)
+    )
+    assert np.allclose(prior, 2 * (1 + 4 * truth / 100) / 2)
+    assert np.all(Priors(2.0).of_levels(Cells(counts, np.array([0, 4]), [], used)) == 2)

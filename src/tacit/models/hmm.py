@@ -46,6 +46,11 @@ class HMM:
     prior, transition_prior
         Dirichlet concentrations of the emission probabilities, and of the transition and start
         probabilities.
+    centre
+        Where the prior of the emissions is centred: "overall", half way between equal shares and
+        those of the levels in all cells together, as the release has them; or "uniform", at equal
+        shares, as in the papers. Under much noise little is seen of a single state, and what all
+        have in common is the better guess.
     held_out
         Pairs (sequence, time) of cells whose counts have no say; their states are predicted.
     sampler
@@ -64,6 +69,7 @@ class HMM:
     emissions: Sequence[str]
     prior: float = 1.0
     transition_prior: float = 1.0
+    centre: Literal["overall", "uniform"] = "overall"
     held_out: Sequence[tuple[Label, Label]] = ()
     sampler: Literal["ffbs", "single_site"] = "ffbs"
 
@@ -85,6 +91,8 @@ class HMM:
             held_out = tuple((a, b) for a, b in self.held_out)
         except (TypeError, ValueError):
             raise ModelError("Expected held_out as pairs: [(sequence, time), ...].") from None
+        if self.centre not in ("overall", "uniform"):
+            raise ModelError(f"Expected centre='overall' or 'uniform', got {self.centre!r}.")
         if self.sampler not in ("ffbs", "single_site"):
             raise ModelError(f"Expected sampler='ffbs' or 'single_site', got {self.sampler!r}.")
         object.__setattr__(self, "emissions", emissions)
@@ -108,7 +116,7 @@ class HMM:
         single_site = self.sampler == "single_site"
         if single_site and how.noise == "aware" and not cells.exact:
             raise ModelError("Expected noise='plugin' beside sampler='single_site'.")
-        priors = Priors(self.prior, self.transition_prior)
+        priors = self._priors()
         drawn = draw_hidden_states(cells, self.states, priors, how, single_site=single_site)
         draws = {}
         for name, a in zip(self.emissions, cells.first[:-1], strict=True):
@@ -175,14 +183,23 @@ class HMM:
     def log_prior(self, draws: Mapping[str, np.ndarray], release: Release) -> np.ndarray:
         """The log density of the prior at draws of emissions, transitions and starts."""
         log: Any = 0.0
+        cells = self._cells(release)
+        of_levels = self._priors().of_levels(cells)
+        begins = dict(zip(self.emissions, cells.first[:-1], strict=True))
         for name, p in draws.items():
-            if name != "states":
-                a = self.prior if name.startswith("emission_") else self.transition_prior
-                size = p.shape[-1]
-                each = np.log(np.maximum(p, 1e-300)).sum(axis=-1) * (a - 1)
-                each += gammaln(size * a) - size * gammaln(a)
-                log = log + each.reshape(len(each), -1).sum(axis=1)
+            if name == "states":
+                continue
+            a = np.full(p.shape[-1], self.transition_prior)
+            if name.startswith("emission_"):  # missing values apart, which come last
+                begin = begins[name.removeprefix("emission_")]
+                a = of_levels[begin : begin + p.shape[-1]]
+            each = (np.log(np.maximum(p, 1e-300)) * (a - 1)).sum(axis=-1)
+            each += gammaln(a.sum()) - gammaln(a).sum()
+            log = log + each.reshape(len(each), -1).sum(axis=1)
         return log
+
+    def _priors(self) -> Priors:
+        return Priors(self.prior, self.transition_prior, shared=self.centre == "overall")
 
     def _cells(self, release: Release) -> Cells:
         """The tables side by side, without the rows that have no sequence or time.

@@ -105,7 +105,7 @@ def _first_emissions(y, first, z, prior, spread, size):  # type: ignore[no-untyp
             total = 0.0
             for j in range(first[d], first[d + 1]):
                 noise = np.sqrt(spread[j] * number[k])
-                p[k, j] = max(p[k, j], 0.0) + 0.1 * noise + prior
+                p[k, j] = max(p[k, j], 0.0) + 0.1 * noise + prior[j]
                 total += p[k, j]
             for j in range(first[d], first[d + 1]):
                 p[k, j] /= total
@@ -229,7 +229,7 @@ def _move_emissions(rng, y, used, w, rate, z, first, spread, prior, p):  # type:
         for d in range(features):
             if information[k, d] == 0.0:  # no cell is in this state
                 span = slice(first[d], first[d + 1])
-                log_dirichlet(rng, np.full(first[d + 1] - first[d], prior), log[span])
+                log_dirichlet(rng, prior[span], log[span])
                 p[k, span] = np.exp(log[span])
     for _ in range(2):
         for d in range(features):
@@ -255,8 +255,8 @@ def _move_emissions(rng, y, used, w, rate, z, first, spread, prior, p):  # type:
                 j = other[i]
                 if i < j and new[k, i] != p[k, i]:
                     ratio = change[k, i] + change[k, j]
-                    if prior != 1.0:
-                        ratio += (prior - 1.0) * np.log(new[k, i] / p[k, i] * new[k, j] / p[k, j])
+                    ratio += (prior[i] - 1.0) * np.log(new[k, i] / p[k, i])
+                    ratio += (prior[j] - 1.0) * np.log(new[k, j] / p[k, j])
                     if ratio >= 0.0 or rng.random() < np.exp(ratio):
                         p[k, i], p[k, j] = new[k, i], new[k, j]
 

@@ -59,7 +59,10 @@ def draw_emissions(rng, counts, first, z, prior, log_theta):  # type: ignore[no-
     """The logs of emission probabilities given paths and counts, into `log_theta`."""
     times = z.shape[1]
     states, levels = log_theta.shape
-    totals = np.full((states, levels), prior)
+    totals = np.empty((states, levels))
+    for k in range(states):
+        for j in range(levels):
+            totals[k, j] = prior[j]
     for c in range(counts.shape[0]):
         k = z[c // times, c % times]
         for j in range(levels):

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
+from scipy.stats import norm
 
 from tacit.infer.hmm.labels import matched
 from tacit.infer.hmm.large_noise import run_large_noise
@@ -61,13 +63,42 @@ class Cells:
         limit = self.most_rows / self.used.size
         return float(np.clip(max(mean, error), 1e-3, max(limit, 1e-3)))
 
+    def overall_shares(self) -> np.ndarray:
+        """The share of each level in all cells, drawn towards equal ones by what noise adds."""
+        totals = self.counts[self.used].sum(axis=0)
+        noise = self.used.sum() * self.spread
+        shares = np.empty(len(totals))
+        for a, b in pairwise(self.first):
+            mean = totals[a:b].mean()
+            between = max(float(totals[a:b].var(ddof=1)) - noise[a], 0.0) if b - a > 1 else 0.0
+            trust = between / (between + noise[a]) if between > 0 else 0.0
+            near = mean + trust * (totals[a:b] - mean)
+            left = np.sqrt(trust * noise[a]) + 1e-9
+            # What is expected of a number that is not negative; noise alone makes some so.
+            near = near * norm.cdf(near / left) + left * norm.pdf(near / left)
+            near = np.maximum(near, 0.0) / near.sum() if mean > 0 else np.full(b - a, 1 / (b - a))
+            shares[a:b] = near
+        return shares
+
 
 @dataclass(frozen=True)
 class Priors:
-    """Dirichlet concentrations, the same for all levels, and for all states."""
+    """Dirichlet concentrations of emissions, on average over levels, and of transitions.
+
+    With `shared` they are centred half way between equal shares and those of the levels in all
+    cells together, which even very noisy counts tell; else at equal ones.
+    """
 
     emission: float = 1.0
     transition: float = 1.0
+    shared: bool = False
+
+    def of_levels(self, cells: Cells) -> np.ndarray:
+        """The concentration of each level."""
+        if not self.shared:
+            return np.full(cells.counts.shape[2], self.emission)
+        sizes = np.diff(cells.first)
+        return self.emission * (1 + np.repeat(sizes, sizes) * cells.overall_shares()) / 2
 
 
 @dataclass(frozen=True)
@@ -130,16 +161,17 @@ def _run(
     y = np.ascontiguousarray(cells.counts, dtype=float).reshape(-1, levels)
     used = np.ascontiguousarray(cells.used).reshape(-1)
     path = first_paths(y, used, cells.first, cells.spread, states, rng).reshape(sequences, times)
+    emission = priors.of_levels(cells)
     if cells.exact or sampling.noise == "plugin":
         kept = np.where(used[:, None], np.maximum(y, 0.0), 0.0)  # the papers' projection
         run_plugin(
-            rng, kept, cells.first, path, priors.emission, priors.transition, single_site, sweeps,
+            rng, kept, cells.first, path, emission, priors.transition, single_site, sweeps,
             *out,
         )  # fmt: skip
         return
     run = run_large_noise if cells.spread.min() >= _LARGE else run_small_noise
     run(
-        rng, y, used, cells.scale, cells.heavy, cells.first, path, priors.emission,
+        rng, y, used, cells.scale, cells.heavy, cells.first, path, emission,
         priors.transition, SHAPE / cells.usual_rows(), sweeps, *out,
     )  # fmt: skip
 
