@@ -26,6 +26,7 @@ EXAMPLES = {
     "Normal": tacit.Normal("x"),
     "MultivariateNormal": tacit.MultivariateNormal(["x", "y"]),
     "LinearRegression": tacit.LinearRegression("y", ["x", "z"]),
+    "HMM": tacit.HMM(2, "ward", "month", ["colour", "shape"], held_out=[("south", 3)]),
 }
 COUNTS = ("BetaBernoulli", "DirichletCategorical")
 MECHANISMS = [
@@ -67,6 +68,11 @@ def table(n: int = 600, kind: str = "plain") -> dict[str, np.ndarray]:
         "z": rng.normal(0, 1, n),
     }
     data["y"] = 0.5 * data["x"] - data["z"] + rng.normal(0, 1, n)
+    data["ward"] = rng.choice(["north", "south"], size=n)
+    data["month"] = rng.integers(1, 5, size=n)
+    early = (data["month"] <= 2) == (data["ward"] == "north")
+    for name, levels in (("colour", ["red", "blue"]), ("shape", ["round", "square"])):
+        data[name] = np.array(levels)[(rng.random(n) < np.where(early, 0.1, 0.9)).astype(int)]
     match kind:
         case "constant":
             data |= {name: np.full(n, 3.0) for name in NUMBERS} | {"kind": np.full(n, "b")}
@@ -75,6 +81,7 @@ def table(n: int = 600, kind: str = "plain") -> dict[str, np.ndarray]:
             data |= {name: np.full(n, 10.0) for name in ("x", "y", "z")}
         case "missing":
             data |= {name: np.full(n, np.nan) for name in NUMBERS} | {"kind": np.full(n, "")}
+            data |= {name: np.full(n, "") for name in ("month", "colour")}
         case "identical":
             data |= {"y": data["x"], "z": data["x"]}
     return data
@@ -87,6 +94,10 @@ def schema(neighbours: str, default: bool = False, **options) -> tacit.Schema:
         tacit.Integer("visits", 0, 20, **other),
         tacit.Real("wait", 0, 60, **other),
         *(tacit.Real(name, -10, 10, **other) for name in ("x", "y", "z")),
+        tacit.Categorical("ward", ["north", "south"], default="north" if default else None),
+        tacit.Integer("month", 1, 4, **({"default": 1} if default else {})),
+        tacit.Categorical("colour", ["red", "blue"], default="red" if default else None),
+        tacit.Categorical("shape", ["round", "square"], default="round" if default else None),
         neighbours=neighbours,
         **options,
     )
@@ -274,6 +285,11 @@ def test_a_prior_against_the_data_is_no_error(model):
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_predictive_draws_are_of_the_right_kind(name):
     posterior = fit(EXAMPLES[name], tacit.Laplace(1), "replace_one", {"default": True})
+    if name == "HMM":
+        rows = {"ward": ["north", "south"], "month": [1, 3]}
+        rows |= {"colour": ["red", "green"], "shape": ["round", "square"]}
+        assert np.all(posterior.log_likelihood(rows) < 0)
+        return
     if name == "LinearRegression":
         with pytest.raises(tacit.ModelError, match="predict"):
             posterior.predictive()
@@ -309,9 +325,11 @@ def test_another_prior_is_free(name):
     posterior = tacit.fit(EXAMPLES[name], wall, tacit.Laplace(2), seed=1)
     left = wall.remaining
     model, (release,) = EXAMPLES[name], posterior.releases
-    other = {"LinearRegression": {"prior_scale": 2.0}, "NormalMean": {"prior": (2.0, 1.0)}}.get(
-        name, {"sd_rows": 5.0} if "Normal" in name else {"prior": None}
-    )
+    other = {
+        "LinearRegression": {"prior_scale": 2.0},
+        "NormalMean": {"prior": (2.0, 1.0)},
+        "HMM": {"prior": 3.0},
+    }.get(name, {"sd_rows": 5.0} if "Normal" in name else {"prior": None})
     if other == {"prior": None}:
         other = {"prior": (3.0, 3.0, 3.0) if name == "DirichletCategorical" else (3.0, 3.0)}
     again = replace(model, **other).posterior(release, seed=1)
@@ -430,7 +448,16 @@ def test_a_saved_release_is_enough(name, tmp_path):
         lambda: tacit.LinearRegression("y", []),
         lambda: tacit.LinearRegression("y", ["x", "y"]),
         lambda: tacit.LinearRegression("y", ["x"], prior_scale=0),
+        lambda: tacit.HMM(0, "ward", "month", ["colour"]),
+        lambda: tacit.HMM(2.5, "ward", "month", ["colour"]),
+        lambda: tacit.HMM(2, "ward", "month", []),
+        lambda: tacit.HMM(2, "ward", "ward", ["colour"]),
+        lambda: tacit.HMM(2, "ward", "month", ["states"]),
+        lambda: tacit.HMM(2, "ward", "month", ["colour"], prior=0),
+        lambda: tacit.HMM(2, "ward", "month", ["colour"], held_out=["north"]),
+        lambda: tacit.HMM(2, "ward", "month", ["colour"], sampler="gibbs"),
         lambda: model_from_description({"model": "Oracle"}),
+        lambda: model_from_description({"model": "HMM", "states": 2}),
         lambda: model_from_description({"model": "BetaBernoulli", "colour": "red"}),
     ],
 )

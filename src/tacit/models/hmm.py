@@ -113,7 +113,8 @@ class HMM:
         draws = {}
         for name, a in zip(self.emissions, cells.first[:-1], strict=True):
             p = drawn.theta[:, :, a : a + len(levels[name])]
-            draws[f"emission_{name}"] = p / p.sum(axis=2, keepdims=True)
+            # In the order in which it is read back, so that sums round alike.
+            draws[f"emission_{name}"] = np.ascontiguousarray(p / p.sum(axis=2, keepdims=True))
         draws |= {"transition": drawn.transition, "start": drawn.start, "states": drawn.states}
         return HiddenStatesPosterior.of(
             describe(self), release, how, draws, **self._labels(release.schema)

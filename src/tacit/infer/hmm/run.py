@@ -152,7 +152,9 @@ def renamed(found: HiddenDraws) -> HiddenDraws:
     each = np.arange(len(flat))[:, None]
     return HiddenDraws(
         np.take_along_axis(new_name, flat, axis=1).reshape(found.states.shape),
-        found.theta[each, order],
-        found.transition[each[:, :, None], order[:, :, None], order[:, None, :]],
-        found.start[each, order],
+        np.ascontiguousarray(found.theta[each, order]),
+        np.ascontiguousarray(
+            found.transition[each[:, :, None], order[:, :, None], order[:, None, :]]
+        ),
+        np.ascontiguousarray(found.start[each, order]),
     )
