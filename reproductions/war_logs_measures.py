@@ -1,0 +1,241 @@
+"""Hidden Markov models of incidents, seen through noise: the paper's way and Tacit's.
+
+"The paper" is Foulds, Geumlek, Welling and Chaudhuri, "On the theory and practice of
+privacy-preserving Bayesian data analysis", UAI 2016, section 5 and supplement E.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.special import logsumexp
+from war_logs_data import Panel
+
+import tacit
+from tacit.fit import resolve
+from tacit.methods.gibbs import transitions
+from tacit.posterior import HiddenStatesPosterior
+from tacit.spec.hidden_states import StatePaths, StateProfiles
+from tacit.spec.mechanisms import Mechanism
+from tacit.spec.plan import Plan, Steps
+from tacit.spec.protocols import Sweep
+from tacit.spec.release import Release
+from tacit.testing import simulated_release
+
+NONE = "no privacy"
+PAPER = "paper: Laplace"
+OPS10 = "paper: OPS, truncated at 1/(10 levels)"
+OPS100 = "paper: OPS, truncated at 1/(100 levels)"
+PLUGIN = "Tacit: least noise, believed"
+AWARE_PURE = "Tacit: noise-aware, the paper's release"
+AWARE = "Tacit: noise-aware, least noise (default)"
+METHODS = (NONE, PAPER, OPS10, OPS100, PLUGIN, AWARE_PURE, AWARE)
+OPS = {OPS10: 0.1, OPS100: 0.01}
+DELTA = 1e-6
+OCCUPIED = 0.01  # of the cells
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How long chains are. The paper has 200 sweeps of which 100 are kept."""
+
+    draws: int = 150
+    chains: int = 2
+    kept: int = 100
+    sweeps: int = 200
+
+
+def least_noise(panel: Panel, epsilon: float) -> Mechanism:
+    """What `tacit.fit` chooses for Budget(epsilon, 1e-6), without the data."""
+    nothing = {name: np.array([], dtype=object) for name in panel.levels}
+    empty = tacit.Public(nothing, panel.schema)
+    chosen: Any = resolve(panel.model(1), empty, tacit.Budget(epsilon, DELTA))
+    return chosen.mechanism
+
+
+def released(panel: Panel, mechanism: Mechanism, seed: int) -> Release:
+    """The counts of a panel, with the noise that a wall would add."""
+    query = panel.model(1).query()
+    return simulated_release(
+        panel.schema, query, mechanism, panel.counts(), int(panel.rows.sum()), seed=seed
+    )
+
+
+def posterior(
+    method: str,
+    panel: Panel,
+    states: int,
+    epsilon: float,
+    seed: int,
+    *,
+    held_out: np.ndarray | None = None,
+    effort: Effort = Effort(),
+) -> HiddenStatesPosterior:
+    """What a method finds. Held-out cells must have no rows: OPS cannot leave them out."""
+    model = panel.model(states, held_out)
+    options: Any = {"draws": effort.draws, "chains": effort.chains, "seed": seed}
+    if method == NONE:
+        return model.posterior(released(panel, tacit.Exact(), seed), **options)
+    if method in OPS:
+        chain = panel.model(states).state_chain(truncation=OPS[method], sweeps=effort.sweeps)
+        rows = int(panel.rows.sum())
+        drawn = simulated_release(
+            panel.schema, chain, tacit.Exponential(epsilon), panel.counts(), rows, seed=seed
+        )
+        return panel.model(states).posterior(drawn)
+    if method == PAPER:
+        one_by_one = panel.model(states, held_out, sampler="single_site")
+        options |= {"draws": effort.kept, "chains": 1, "noise": "plugin"}
+        return one_by_one.posterior(released(panel, tacit.Laplace(epsilon), seed), **options)
+    mechanism = tacit.Laplace(epsilon) if method == AWARE_PURE else least_noise(panel, epsilon)
+    if method == PLUGIN:
+        options["noise"] = "plugin"
+    return model.posterior(released(panel, mechanism, seed), **options)
+
+
+def ops_sweeps(panel: Panel, states: int, epsilon: float, sweeps: int, keep: int) -> list[Any]:
+    """OPS's chain with its last sweeps kept: on public data only, as nothing pays for them.
+
+    Returns the posterior of the last sweep and of the last `keep`.
+    """
+    truncation = OPS[OPS100]
+    model = panel.model(states)
+    table = as_table(panel)
+    lease = tacit.Public(table, panel.schema, seed=7).prepay(
+        Plan(Steps(2 * sweeps, tacit.Exponential(epsilon)))
+    )
+    rng = np.random.default_rng(7)
+    chain = model.state_chain(truncation=truncation, sweeps=1)
+    path = rng.integers(states, size=panel.shape)
+    kept: list[Sweep] = []
+    for _ in range(sweeps):
+        drawn = lease.release(StateProfiles(chain.panel, path, states, chain.prior, truncation))
+        start, transition = transitions(path, states, chain.transition_prior, rng)
+        profiles = tuple(drawn.table(block.name).value for block in drawn.blocks)
+        seen = lease.release(StatePaths(chain.panel, start, transition, profiles))
+        path = np.rint(seen.value).astype(np.int64).reshape(panel.shape)
+        kept.append(Sweep(seen, path, start, transition, profiles))
+    return [model.chain_posterior(kept[-1:]), model.chain_posterior(kept[-keep:])]
+
+
+def as_table(panel: Panel) -> dict[str, np.ndarray]:
+    """One row for each that was counted."""
+    where = np.repeat(np.argwhere(panel.joint), panel.joint[panel.joint > 0], axis=0)
+    return {
+        name: np.array(some, dtype=object)[codes]
+        for (name, some), codes in zip(panel.levels.items(), where.T, strict=True)
+    }
+
+
+def log_likelihoods(
+    fitted: HiddenStatesPosterior, panel: Panel, cells: np.ndarray
+) -> tuple[float, float]:
+    """Of the rows in some cells, each by itself and all of a cell together; both for one row.
+
+    NOT private: it looks at raw rows. Draws are averaged before the logarithm.
+    """
+    emissions = [fitted.flat(f"emission_{name}") for name in panel.features]
+    chance = emissions[0]
+    for more in emissions[1:]:
+        chance = (chance[..., None] * more[:, :, None, :]).reshape(*chance.shape[:2], -1)
+    drawn = fitted.flat("states").astype(np.int64)
+    one_cell = drawn.shape[1:] == (1, 1)
+    each = np.arange(len(drawn))
+    by_row = by_cell = 0.0
+    for r, t in np.argwhere(cells):
+        rows = panel.joint[r, t].ravel()
+        some = rows > 0
+        if not some.any():
+            continue
+        state = drawn[:, 0, 0] if one_cell else drawn[:, r, t]
+        p = np.maximum(chance[each, state][:, some], 1e-300)
+        by_row += float(rows[some] @ np.log(p.mean(axis=0)))
+        by_cell += float(logsumexp(np.log(p) @ rows[some]) - np.log(len(p)))
+    total = panel.rows[cells].sum()
+    return by_row / total, by_cell / total
+
+
+def occupied_states(fitted: HiddenStatesPosterior) -> float:
+    """How many states hold at least 1% of the cells, on average over the draws."""
+    drawn = fitted.flat("states").reshape(len(fitted.flat("states")), -1)
+    states = fitted.flat("start").shape[1]
+    share = np.stack([(drawn == k).mean(axis=1) for k in range(states)])
+    return float((share >= OCCUPIED).sum(axis=0).mean())
+
+
+@dataclass(frozen=True)
+class Curve:
+    """For each epsilon and split: log-likelihood by row and by cell, and occupied states."""
+
+    by_row: np.ndarray
+    by_cell: np.ndarray
+    occupied: np.ndarray
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Curves of one panel; `marginal` is what is known without any model."""
+
+    panel: str
+    title: str
+    epsilons: tuple[float, ...]
+    naive: dict[str, Curve] = field(default_factory=dict)
+    hidden: dict[str, Curve] = field(default_factory=dict)
+
+
+def random_splits(panel: Panel, splits: int) -> Iterator[np.ndarray]:
+    """A tenth of all cells, whether or not they have rows."""
+    rng = np.random.default_rng(2016)
+    size = panel.rows.size
+    for _ in range(splits):
+        cells = np.zeros(size, dtype=bool)
+        cells[rng.choice(size, max(1, round(size / 10)), replace=False)] = True
+        yield cells.reshape(panel.shape)
+
+
+def held_out(
+    panel: Panel,
+    epsilons: tuple[float, ...],
+    splits: int,
+    ops_splits: int,
+    effort: Effort,
+    states: int = 10,
+    say: Callable[[str], None] = lambda _: None,
+) -> HeldOut:
+    """Figure 6: what each method expects of cells that it has not seen."""
+    result = HeldOut(panel.name, panel.title, epsilons)
+    for method in METHODS:
+        many = ops_splits if method in OPS else splits
+        found = np.full((2, 3, len(epsilons), many), np.nan)
+        for s, cells in enumerate(random_splits(panel, many)):
+            known = panel.without(cells)
+            for i, epsilon in enumerate(epsilons):
+                if method == NONE and i:
+                    found[:, :, i, s] = found[:, :, 0, s]
+                    continue
+                seed = 1000 * s + i
+                naive = posterior(method, known.in_one_cell(), 1, epsilon, seed, effort=effort)
+                hidden = posterior(
+                    method, known, states, epsilon, seed, held_out=cells, effort=effort
+                )
+                for which, fitted in enumerate((naive, hidden)):
+                    measured = log_likelihoods(fitted, panel, cells)
+                    found[which, :, i, s] = *measured, occupied_states(fitted)
+        result.naive[method] = Curve(*found[0])
+        result.hidden[method] = Curve(*found[1])
+        say(f"{panel.title}: {method} {np.round(result.hidden[method].by_row.mean(axis=1), 3)}")
+    return result
+
+
+def agreement(fitted: HiddenStatesPosterior, truth: np.ndarray) -> float:
+    """The share of cells whose most probable state is the true one, under the best naming."""
+    from scipy.optimize import linear_sum_assignment
+
+    best = fitted.states().to_numpy().ravel()
+    size = max(best.max(), truth.max()) + 1
+    both = np.zeros((size, size))
+    np.add.at(both, (best, truth.ravel()), 1)
+    return float(both[linear_sum_assignment(-both)].sum() / best.size)
