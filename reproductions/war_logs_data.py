@@ -55,9 +55,7 @@ class Panel:
         cells = [] if held_out is None else np.argwhere(held_out)
         names, times = self.levels[self.sequence], self.levels[self.time]
         pairs = tuple((names[r], times[t]) for r, t in cells)
-        return tacit.HMM(
-            states, self.sequence, self.time, self.features, held_out=pairs, **options
-        )
+        return tacit.HMM(states, self.sequence, self.time, self.features, held_out=pairs, **options)
 
     def counts(self) -> np.ndarray:
         """What the model asks for, in the order of a release: one table after the other."""
