@@ -56,8 +56,8 @@ def reproduce(folder: Path, size: Size, real: data.Panel | None = None) -> Resul
         ),
     ]  # fmt: skip
     mapped = [
-        (data.simulated("small", panels[0].title, states=3, separation=0.25, seed=3, **small), 3),
-        (data.simulated("large", panels[1].title, states=2, separation=0.25, seed=4, **large), 2),
+        (data.simulated("small", panels[0].title, states=3, separation=0.4, seed=3, **small), 3),
+        (data.simulated("large", panels[1].title, states=2, separation=0.1, seed=4, **large), 2),
     ]
     if real is not None:
         panels.append(real)

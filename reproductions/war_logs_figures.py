@@ -20,7 +20,6 @@ from war_logs_measures import (
     OPS100,
     PAPER,
     PLUGIN,
-    Curve,
     HeldOut,
 )
 
@@ -72,33 +71,31 @@ def _legend_below(figure: Figure, axes: Axes, columns: int) -> None:
 
 
 def likelihoods(path: Path, found: list[HeldOut]) -> None:
-    """Figure 6 and supplement Figure 2."""
+    """Figure 6 and supplement Figure 2, beside no privacy on the same splits."""
     figure = Figure(figsize=(4.0 * len(found), 8.2), layout="constrained")
     grid = figure.subplots(2, len(found), squeeze=False)
     for column, one in enumerate(found):
         models = ((one.naive, "naive Bayes (1 state)"), (one.hidden, "HMM, 10 states"))
         for axes, (curves, model) in zip(grid[:, column], models, strict=True):
-            for method, curve in curves.items():
-                _curve(axes, one.epsilons, method, curve.by_row)
-            axes.set_title(f"{one.title}\n{model}", fontsize=10.5)
+            plain = curves[NONE].by_row
+            apart = {m: c.by_row - plain[:, : c.by_row.shape[1]] for m, c in curves.items()}
+            for method, values in apart.items():
+                _curve(axes, one.epsilons, method, values)
+            title = f"{one.title}\n{model}: {plain.mean():.2f} without privacy"
+            axes.set_title(title, fontsize=10)
             _epsilon_axis(axes, one.epsilons)
-            _shown(axes, curves)
+            _deep_enough(axes, apart)
     for axes in grid[:, 0]:
-        axes.set_ylabel("held-out log-likelihood, nats per row")
+        axes.set_ylabel("held-out log-likelihood, nats per row\n(0: no privacy)")
     _legend_below(figure, grid[0, 0], 2 if len(found) < 3 else 3)
     _save(figure, path)
 
 
-def _shown(axes: Axes, curves: dict[str, Curve]) -> None:
-    """From a little above the best to four times as far down as the default is at its worst."""
-    best = max(curve.by_row.mean(axis=1).max() for curve in curves.values())
-    ours = best - curves[AWARE].by_row.mean(axis=1).min()
-    paper = best - curves[PAPER].by_row.mean(axis=1).min()
-    lowest = best - min(curve.by_row.mean(axis=1).min() for curve in curves.values())
-    depth = 1.1 * min(lowest, max(2.5 * ours, 1.15 * paper))
-    axes.set_ylim(best - depth, best + 0.06 * depth)
-    if lowest > depth:
-        axes.text(0.02, 0.02, "what is below is in the table", transform=axes.transAxes, size=8)
+def _deep_enough(axes: Axes, apart: dict[str, np.ndarray]) -> None:
+    """So that OPS at its worst does not flatten the rest: the table has all."""
+    lowest = {method: -values.mean(axis=1).min() for method, values in apart.items()}
+    depth = 1.1 * min(max(lowest.values()), 1.8 * max(lowest[PAPER], lowest[AWARE], 0.02))
+    axes.set_ylim(-depth, 0.1 * depth)
 
 
 def occupied(path: Path, found: list[HeldOut]) -> None:
@@ -167,6 +164,7 @@ def profiles(path: Path, found: Profiles) -> None:
     grid = figure.subplots(
         len(features), found.states, squeeze=False, sharex="col", height_ratios=sizes
     )
+    widest = min(1.0, 1.08 * max(high.max() for _, _, high in found.aware.values()))
     for i, name in enumerate(features):
         labels = found.levels[name]
         for k in range(found.states):
@@ -176,14 +174,16 @@ def profiles(path: Path, found: Profiles) -> None:
             axes.hlines(at, low, high, color=BLACK, lw=1.6)
             axes.plot(found.plain[name][k], at, "|", color=BLACK, ms=9, mew=1.2)
             axes.plot(found.paper[name][k], at, "D", ms=4, mfc="none", mec=ORANGE, mew=1.3)
-            axes.set(ylim=(len(labels) - 0.5, -0.5), xlim=(0, 1.02))
-            axes.set_yticks(at, labels if k == 0 else [""] * len(labels), fontsize=8)
+            axes.set(ylim=(len(labels) - 0.5, -0.5), xlim=(0, widest))
+            flag = len(labels) == 1
+            named = [name.replace("_", " ")] if flag else labels
+            axes.set_yticks(at, named if k == 0 else [""] * len(labels), fontsize=8)
             axes.tick_params(axis="y", length=0)
             axes.spines[["top", "right"]].set_visible(False)
             if i == 0:
                 axes.set_title(f"state {k + 1}, {found.share[k]:.0%} of the cells", fontsize=10)
-            if k == 0:
-                axes.set_ylabel(name.replace("_", "\n"), fontsize=8.5)
+            if k == 0 and not flag:
+                axes.set_ylabel(name, fontsize=9)
     for axes in grid[-1]:
         axes.set_xlabel("probability")
     keys = [
