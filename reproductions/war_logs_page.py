@@ -167,11 +167,8 @@ have no interval that knows of the noise, and its projection lifts rare levels.
 
 def _covered(found: Profiles) -> float:
     """The share of estimates without privacy inside the noise-aware intervals."""
-    inside = [
-        (low <= found.plain[f]) & (found.plain[f] <= high)
-        for f, (_, low, high) in found.aware.items()
-    ]
-    return float(np.concatenate([x.ravel() for x in inside]).mean())
+    both = [(found.plain[f], low, high) for f, (_, low, high) in found.aware.items()]
+    return float(np.concatenate([((lo <= p) & (p <= hi)).ravel() for p, lo, hi in both]).mean())
 
 
 def _curves(one: HeldOut, curves: dict[str, Curve], what: str = "by_row") -> str:
