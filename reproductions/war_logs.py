@@ -14,7 +14,7 @@ from pathlib import Path
 import war_logs_data as data
 import war_logs_figures as figures
 from war_logs_maps import map_states
-from war_logs_measures import Effort, held_out
+from war_logs_measures import Effort, held_out, vary
 from war_logs_page import Results, page
 
 DOCS = Path(__file__).parent.parent / "docs" / "reproductions"
@@ -69,7 +69,10 @@ def reproduce(folder: Path, size: Size, real: data.Panel | None = None) -> Resul
         )
         for panel in panels
     ]  # fmt: skip
-    results = Results(size.command, size.splits, size.ops_splits, size.effort, panels, found, drawn)
+    varied = vary(panels[-1], size.epsilons[0], size.ops_splits, size.effort)
+    results = Results(
+        size.command, size.splits, size.ops_splits, size.effort, panels, found, drawn, varied
+    )
     draw(folder, results)
     (folder / "war-logs.md").write_text(page(results))
     return results

@@ -7,7 +7,7 @@ privacy-preserving Bayesian data analysis", UAI 2016, section 5 and supplement E
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -71,22 +71,25 @@ def posterior(
     *,
     effort: Effort,
     held_out: np.ndarray | None = None,
+    transition_prior: float = 1.0,
 ) -> HiddenStatesPosterior:
     """What a method finds. Held-out cells must have no rows: OPS cannot leave them out."""
-    model = panel.model(states, held_out)
+    prior: Any = {"transition_prior": transition_prior}
+    model = panel.model(states, held_out, **prior)
     options: Any = {"draws": effort.draws, "chains": effort.chains, "seed": seed}
     if method == NONE:
         return model.posterior(released(panel, tacit.Exact(), seed), **options)
     if method in OPS:
         sweeps = effort.short if states > 1 else 1  # a single state's first draw is exact
-        chain = panel.model(states).state_chain(truncation=OPS[method], sweeps=sweeps)
+        whole = panel.model(states, **prior)
+        chain = whole.state_chain(truncation=OPS[method], sweeps=sweeps)
         rows = int(panel.rows.sum())
         drawn = simulated_release(
             panel.schema, chain, tacit.Exponential(epsilon), panel.counts(), rows, seed=seed
         )
-        return panel.model(states).posterior(drawn)
+        return whole.posterior(drawn)
     if method == PAPER:
-        one_by_one = panel.model(states, held_out, sampler="single_site")
+        one_by_one = panel.model(states, held_out, sampler="single_site", **prior)
         options |= {"draws": effort.kept, "chains": 1, "noise": "plugin"}
         return one_by_one.posterior(released(panel, tacit.Laplace(epsilon), seed), **options)
     mechanism = tacit.Laplace(epsilon) if method == AWARE_PURE else least_noise(panel, epsilon)
@@ -207,4 +210,36 @@ def held_out(
         result.naive[method] = Curve(*found[0])
         result.hidden[method] = Curve(*found[1])
         say(f"{panel.title}: {method} {np.round(result.hidden[method].by_row.mean(axis=1), 3)}")
+    return result
+
+
+@dataclass(frozen=True)
+class Variation:
+    """A method with another prior or longer chains: log-likelihoods by row and by cell."""
+
+    method: str
+    transition_prior: float
+    draws: int
+    by_row: np.ndarray
+    by_cell: np.ndarray
+
+
+def vary(
+    panel: Panel, epsilon: float, splits: int, effort: Effort, states: int = 10
+) -> list[Variation]:
+    """What chain length and transition prior do where there is least to go by."""
+    longer = replace(effort, draws=10 * effort.draws)
+    settings = [(m, a, effort) for m in (*OPS, AWARE) for a in (1.0, 0.1)]
+    settings += [(AWARE, a, longer) for a in (1.0, 0.1)]
+    result = []
+    for method, prior, chosen in settings:
+        found = []
+        for s, cells in enumerate(random_splits(panel, splits)):
+            fitted = posterior(
+                method, panel.without(cells), states, epsilon, 1000 * s, effort=chosen,
+                held_out=cells, transition_prior=prior,
+            )  # fmt: skip
+            found.append(log_likelihoods(fitted, panel, cells))
+        draws = 1 if method in OPS else chosen.draws * chosen.chains
+        result.append(Variation(method, prior, draws, *np.array(found).T))
     return result
