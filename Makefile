@@ -35,6 +35,7 @@ audit: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python benchmarks/noise.py
 	$(BIN)/python benchmarks/lease_step.py --steps 32641
+	$(BIN)/python benchmarks/hmm.py
 
 # The papers' figures with their settings; the results are committed under docs/.
 reproduce: $(STAMP)

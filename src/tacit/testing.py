@@ -142,13 +142,13 @@ class Rehearsal:
     ) -> np.ndarray:
         tables = [np.zeros(block.shape) for block in blocks]
         for row in (row for unit in units for row in unit):
-            by = [_level(row[name], self._schema[name]) for name in query.by]
-            for key, block, table in zip(query.columns, blocks, tables):
-                level = key_level(key, _level(row[name_of(key)], self._schema[name_of(key)]))
-                place = [axis.labels.index(at) for axis, at in zip(block.axes, by)]
-                labels = block.axes[-1].labels
-                if level in labels:
-                    table[(*place, labels.index(level))] += 1
+            for keys, block, table in zip(query.tables, blocks, tables):
+                at = [
+                    key_level(key, _level(row[name_of(key)], self._schema[name_of(key)]))
+                    for key in (*query.by, *keys)
+                ]
+                if not block.omitted or at[-1] in block.axes[-1].labels:
+                    table[tuple(axis.labels.index(x) for axis, x in zip(block.axes, at))] += 1
         return np.concatenate([table.ravel() for table in tables])
 
     def _moments(

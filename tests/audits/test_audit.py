@@ -1,5 +1,6 @@
 """No audit exceeds its claim and every broken twin is caught. False-alarm rate: 1e-5 a game."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,7 +9,7 @@ from typer.testing import CliRunner
 
 import tacit
 from tacit import audit
-from tacit.audit_draws import ALARM, draws_p_value, means_p_value
+from tacit.audit.draws import ALARM, draws_p_value, means_p_value
 from tacit.cli import app
 from tacit.spec.draws import BoundedNormal
 from tacit.wall._draw import ResolvedDraw, resolve_draw
@@ -77,7 +78,7 @@ def test_the_command_prints_and_writes(tmp_path, monkeypatch):
     assert "holds" in result.output
     assert "caught" in result.output
     assert "half the noise" in report.read_text()
-    broken = audit.replace(GAMES[0], epsilon=0.1)
+    broken = replace(GAMES[0], epsilon=0.1)
     monkeypatch.setattr(audit, "games", lambda: [broken])
     assert CliRunner().invoke(app, ["audit", "--runs", "1000"]).exit_code == 1
     assert CliRunner().invoke(app, ["audit", "--runs", "3"]).exit_code != 0
@@ -100,7 +101,7 @@ def test_draws_of_a_mean_with_another_law_are_noticed():
 
     class Warm(ResolvedDraw):
         def sample(self, statistic, noise, words):
-            warmer = (audit.replace(noise[0], scale=1.2 * noise[0].scale),)
+            warmer = (replace(noise[0], scale=1.2 * noise[0].scale),)
             return super().sample(statistic, warmer, words)
 
     warm = Warm(resolved.query, resolved.schema, resolved.blocks)
@@ -114,7 +115,7 @@ def test_draws_of_another_law_are_noticed():
     resolved = resolve_draw(tacit.ConjugateDraw(law, draws=1000), schema)
 
     def sample(statistic, noise, words):
-        warmer = (audit.replace(noise[0], scale=1.2 * noise[0].scale),)
+        warmer = (replace(noise[0], scale=1.2 * noise[0].scale),)
         return resolved.sample(statistic, warmer, words)
 
     warm = SimpleNamespace(

@@ -27,7 +27,11 @@ EXAMPLES = {
     "MultivariateNormal": tacit.MultivariateNormal(["x", "y"]),
     "LinearRegression": tacit.LinearRegression("y", ["x", "z"]),
     "HMM": tacit.HMM(2, "ward", "month", ["colour", "shape"], held_out=[("south", 3)]),
+    "NaiveBayes": tacit.NaiveBayes("kind", ["flag", "wing"]),
+    "BayesNet": tacit.BayesNet({"kind": [], "flag": ["kind"], "wing": ["kind", "flag"]}),
+    "MarkovRandomField": tacit.MarkovRandomField([("kind", "flag"), ("flag", "wing")]),
 }
+NETWORKS = ("NaiveBayes", "BayesNet", "MarkovRandomField")
 COUNTS = ("BetaBernoulli", "DirichletCategorical")
 MECHANISMS = [
     tacit.Laplace(0.5),
@@ -67,6 +71,8 @@ def table(n: int = 600, kind: str = "plain") -> dict[str, np.ndarray]:
         "x": rng.normal(1, 2, n),
         "z": rng.normal(0, 1, n),
     }
+    data["flag"] = np.where(rng.random(n) < 0.3 + 0.4 * (data["kind"] == "a"), "no", "yes")
+    data["wing"] = rng.choice([1, 2], n, p=[0.4, 0.6])
     data["y"] = 0.5 * data["x"] - data["z"] + rng.normal(0, 1, n)
     data["ward"] = rng.choice(["north", "south"], size=n)
     data["month"] = rng.integers(1, 5, size=n)
@@ -76,12 +82,14 @@ def table(n: int = 600, kind: str = "plain") -> dict[str, np.ndarray]:
     match kind:
         case "constant":
             data |= {name: np.full(n, 3.0) for name in NUMBERS} | {"kind": np.full(n, "b")}
+            data |= {"flag": np.full(n, "no"), "wing": np.full(n, 2)}
         case "at a bound":
             data |= {"visits": np.full(n, 20.0), "wait": np.full(n, 60.0)}
             data |= {name: np.full(n, 10.0) for name in ("x", "y", "z")}
         case "missing":
             data |= {name: np.full(n, np.nan) for name in NUMBERS} | {"kind": np.full(n, "")}
             data |= {name: np.full(n, "") for name in ("month", "colour")}
+            data |= {"flag": np.full(n, ""), "wing": np.full(n, -1)}
         case "identical":
             data |= {"y": data["x"], "z": data["x"]}
     return data
@@ -91,6 +99,8 @@ def schema(neighbours: str, default: bool = False, **options) -> tacit.Schema:
     other = {"default": 0} if default else {}
     return tacit.Schema(
         tacit.Categorical("kind", ["a", "b", "c"], default="a" if default else None),
+        tacit.Categorical("flag", ["no", "yes"], default="no" if default else None),
+        tacit.Categorical("wing", [1, 2], default=1 if default else None),
         tacit.Integer("visits", 0, 20, **other),
         tacit.Real("wait", 0, 60, **other),
         *(tacit.Real(name, -10, 10, **other) for name in ("x", "y", "z")),
@@ -299,6 +309,23 @@ def test_predictive_draws_are_of_the_right_kind(name):
         with pytest.raises(tacit.ModelError, match="'z'"):
             posterior.predict({"x": [0.0]})
         return
+    if name in NETWORKS:
+        target = None if name == "NaiveBayes" else "kind"
+        rows = {"flag": ["no", "yes", "no"], "wing": [1, 2.0, "2"]}
+        chance = posterior.predict_proba(rows, target=target)
+        assert chance.shape == (3, 3)
+        np.testing.assert_allclose(chance.sum(axis=1), 1)
+        low, high = posterior.predict_interval(rows, target=target)
+        assert np.all((low <= chance) & (chance <= high))
+        assert set(posterior.predict(rows, target=target)) <= {"a", "b", "c"}
+        logs = posterior.log_likelihood(rows | {"kind": ["a", "b", "c"]})
+        assert logs.shape == (3,)
+        assert np.all(logs < 0)
+        assert set(posterior.predictive("kind")) <= {"a", "b", "c"}
+        assert set(posterior.predictive("wing")) <= {1, 2}
+        with pytest.raises(tacit.ModelError, match="'wing'"):
+            posterior.predict_proba({"flag": ["no"]}, target=target)
+        return
     with pytest.raises(tacit.ModelError, match="features"):
         posterior.predict({"x": [0.0]})
     values = posterior.predictive()
@@ -330,6 +357,8 @@ def test_another_prior_is_free(name):
         "NormalMean": {"prior": (2.0, 1.0)},
         "HMM": {"prior": 3.0},
     }.get(name, {"sd_rows": 5.0} if "Normal" in name else {"prior": None})
+    if name in NETWORKS:
+        other = {"sd": 1.0} if name == "MarkovRandomField" else {"prior": 3.0}
     if other == {"prior": None}:
         other = {"prior": (3.0, 3.0, 3.0) if name == "DirichletCategorical" else (3.0, 3.0)}
     again = replace(model, **other).posterior(release, seed=1)
@@ -445,6 +474,23 @@ def test_a_saved_release_is_enough(name, tmp_path):
         lambda: tacit.Normal("x", sd=float("inf")),
         lambda: tacit.MultivariateNormal(["x", "y"], mean=(1,)),
         lambda: tacit.MultivariateNormal(["x", "y"], sd=(1, 0)),
+        lambda: tacit.NaiveBayes("kind", []),
+        lambda: tacit.NaiveBayes("kind", ["kind"]),
+        lambda: tacit.NaiveBayes("kind", ["flag", "flag"]),
+        lambda: tacit.NaiveBayes("kind", ["flag"], prior=0),
+        lambda: tacit.BayesNet({}),
+        lambda: tacit.BayesNet(["kind"]),
+        lambda: tacit.BayesNet({"kind": ["kind"]}),
+        lambda: tacit.BayesNet({"kind": ["flag"], "flag": ["kind"]}),
+        lambda: tacit.BayesNet({"kind": [1]}),
+        lambda: tacit.BayesNet({"kind": ["flag", "flag"]}),
+        lambda: tacit.BayesNet({"a|b": [], "a": ["b"]}),  # two tables of one name
+        lambda: tacit.MarkovRandomField([]),
+        lambda: tacit.MarkovRandomField("kind"),
+        lambda: tacit.MarkovRandomField([("kind", "kind")]),
+        lambda: tacit.MarkovRandomField([("kind", 3)]),
+        lambda: tacit.MarkovRandomField([("a,b", "c"), ("a", "b,c")]),
+        lambda: tacit.MarkovRandomField([("kind", "flag")], sd=0),
         lambda: tacit.LinearRegression("y", []),
         lambda: tacit.LinearRegression("y", ["x", "y"]),
         lambda: tacit.LinearRegression("y", ["x"], prior_scale=0),

@@ -156,8 +156,7 @@ def check_covered(found, repeats, slack=0.02):
 
 
 def test_intervals_cover():
-    check_covered(coverage(200, MECHANISM, 40), 40)
-    check_covered(coverage(2000, tacit.Exponential(3, 1e-6), 20, draws=2), 20)
+    check_covered(coverage(200, MECHANISM, 40), 40)  # other settings are below, and slow
 
 
 @pytest.mark.slow

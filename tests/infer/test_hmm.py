@@ -131,6 +131,18 @@ def test_a_held_out_cell_is_predicted_by_its_neighbours():
     )
 
 
+def test_rare_levels_are_not_drawn_to_zero():
+    """Means far below one count under whole Laplace noise: within 5 standard errors, 1e-6 each."""
+    rng, law = np.random.default_rng(2), Law("discrete_laplace", 3.5)
+    p = np.array([0.6, 0.3, 0.07, 0.02, 0.01])
+    once = 1 - np.exp(-1 / law.scale)
+    size = (20, 50, 5)
+    y = rng.poisson(20 * p, size) + rng.geometric(once, size) - rng.geometric(once, size)
+    cells = Cells(y.astype(float), np.array([0, 5]), [law], np.ones((20, 50), bool))
+    theta = draw_hidden_states(cells, 1, Priors(), Sampling(800, 2, 1)).theta[:, 0]
+    assert np.all(np.abs(theta.mean(axis=0) - p) < 5 * theta.std(axis=0))
+
+
 @pytest.mark.parametrize("heavy", [True, False])
 def test_a_sum_over_counts_is_exact(heavy):
     rng = np.random.default_rng(1)

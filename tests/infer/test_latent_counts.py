@@ -11,7 +11,7 @@ from scipy.special import gammaln
 from scipy.stats import chi2
 
 from tacit.infer.categorical import dirichlet
-from tacit.infer.latent_counts import _PRESENT, MISSING, ROWS, Rows, sample_counts
+from tacit.infer.latent_counts import MISSING, PRESENT, ROWS, Rows, sample_counts
 from tacit.infer.noise import Law
 
 LAPLACE, GAUSSIAN = Law("discrete_laplace", 2.0), Law("discrete_gaussian", 1.7)
@@ -34,8 +34,8 @@ def enumerate_posterior(seen, prior, law, rows, most, power=1.0) -> dict[tuple, 
             part = gammaln(n + ROWS) - gammaln(n + 1)
             if rows.missing is not None:  # Beta-binomial number of missing values among n rows
                 part += gammaln(n + 1) - gammaln(m + 1) - gammaln(total + 1)
-                part += gammaln(m + MISSING) + gammaln(total + _PRESENT)
-                part -= gammaln(n + MISSING + _PRESENT)
+                part += gammaln(m + MISSING) + gammaln(total + PRESENT)
+                part -= gammaln(n + MISSING + PRESENT)
                 part += float(law.log(np.array(rows.missing - m)))
             parts.append(part)
         if parts:

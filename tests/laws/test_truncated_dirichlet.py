@@ -6,7 +6,7 @@ import pytest
 from scipy.special import betainc
 from scipy.stats import kstest
 
-from tacit.audit_draws import Simplex
+from tacit.audit.draws import Simplex
 from tacit.laws.log_gamma import LogGamma
 from tacit.laws.truncated_dirichlet import log_kernel, log_normaliser, sample
 

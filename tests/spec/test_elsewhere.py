@@ -262,7 +262,7 @@ def test_the_certificate_says_who_vouches():
             ),
             "how many of the n rows have no 'smoker'",
         ),
-        (lambda: counts({"a": 1}, query=tacit.Counts("kind", by="other")), "one column"),
+        (lambda: counts({"a": 1}, query=tacit.Counts("kind", by="other")), "without by="),
         (
             lambda: counts({"a": 1}, query=tacit.ConjugateDraw(
                 tacit.TruncatedDirichlet("kind", (1, 1, 1), 0.05))),
@@ -320,3 +320,51 @@ def test_posteriors_from_noise_of_others_cover_the_truth():
         low, high = model.posterior(release, chains=1, seed=seed).interval(0.9)
         hits += low <= p[1] + p[2] <= high
     assert hits >= 150
+
+
+def joint(
+    values, neighbours="add_remove", n=None, scale=2.0, columns=(("smoker", "ward"),), **more
+):
+    described = tacit.Schema(
+        tacit.Categorical("smoker", ["no", "yes"], default="no"),
+        tacit.Categorical("ward", ["a", "b"], **more),
+        neighbours=neighbours,
+    )
+    query = tacit.Counts(columns)
+    return Release.from_table(
+        values, schema=described, query=query, noise="geometric", scale=scale, n=n
+    )
+
+
+CELLS = {("no", "a"): 1, ("no", "b"): 2, ("yes", "a"): 3, ("yes", "b"): 4}
+
+
+def test_columns_counted_together_come_as_tuples():
+    release = joint(CELLS)
+    assert release.table("smoker & ward").value.tolist() == [[1, 2], [3, 4]]
+    gaps = {("no", None): 5, ("yes", None): 6}
+    release = joint(CELLS | gaps, "replace_one", 21)
+    assert release.table("smoker & ward").value.tolist() == [[1, 2, 5], [3, 4, 6]]
+    both = {"ward": {"a": 1, "b": 2}, ("smoker", "ward"): CELLS}
+    scale = {"ward": 1.0, "smoker & ward": 3.0}
+    release = joint(both, columns=("ward", ("smoker", "ward")), scale=scale)
+    assert [law.scale for law in release.noise] == [1.0, 3.0]
+    assert Release.from_json(release.to_json()) == release
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: joint({("no", "a"): 1}),
+        lambda: joint({("no",): 1}),
+        lambda: joint({"no": 1}),
+        lambda: joint({**CELLS, ("no", "z"): 1}),
+        lambda: joint({**CELLS, (None, "a"): 1}),
+        lambda: joint(CELLS, "replace_one", 10),
+        lambda: joint(CELLS, columns=("ward", ("smoker", "ward"))),
+        lambda: joint({"ward": 3, ("smoker", "ward"): CELLS}, columns=("ward", ("smoker", "ward"))),
+    ],
+)
+def test_tables_that_do_not_fit_are_refused(make):
+    with pytest.raises(QueryError, match="Expected"):
+        make()

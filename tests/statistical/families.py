@@ -7,7 +7,7 @@ moments, without a table.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -208,6 +208,16 @@ class Calibrated:
     hits: dict[str, np.ndarray]
     ranks: dict[str, np.ndarray]
     widths: dict[str, np.ndarray]
+
+
+def joined(parts: Sequence[Calibrated]) -> Calibrated:
+    """Several runs as one."""
+    return Calibrated(
+        *(
+            {key: np.concatenate([getattr(part, what)[key] for part in parts]) for key in one}
+            for what, one in vars(parts[0]).items()
+        )
+    )
 
 
 def calibrate(

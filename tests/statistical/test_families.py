@@ -1,7 +1,8 @@
 """Every family of moments: 90% intervals cover 90%, and ranks of the truth are uniform.
 
 Coverage may be off by two points, and by 4.9 standard errors on top: false-alarm rate 1e-6 for each
-test, as for the chi-square tests of the ranks.
+test, as for the chi-square tests of the ranks. `benchmarks/calibration.py` makes the same checks
+with 2000 repeats, and writes what it found into docs/calibration.md.
 """
 
 import numpy as np
@@ -11,7 +12,9 @@ import tacit
 from tests.statistical.families import FAMILIES, RELATIONS, calibrate
 from tests.statistical.test_calibration import alarm, uniform_p
 
-FEW, MANY = 100, 2000
+FEW, MANY = 100, 500
+# Under add_remove there is one fixed n, which a weak prior on it meets only on average.
+OFF = {"replace_one": 0.02, "add_remove": 0.03}
 
 
 def check(found, repeats: int, off: float) -> None:
@@ -31,10 +34,13 @@ def test_intervals_cover(name, setting):
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_intervals_cover_a_secret_number_of_rows(name):
-    """One fixed n, which a weak prior on it meets only on average: hence a point more."""
     n, epsilon = FAMILIES[name].settings[1]
     repeats = FEW // 3
-    check(calibrate(name, n, tacit.Laplace(epsilon), "add_remove", repeats), repeats, 0.03)
+    check(
+        calibrate(name, n, tacit.Laplace(epsilon), "add_remove", repeats),
+        repeats,
+        OFF["add_remove"],
+    )
 
 
 @pytest.mark.parametrize("name", ["NormalMean", "Normal", "LinearRegression"])
@@ -59,7 +65,7 @@ def test_intervals_cover_at_full_size(name, setting, neighbours):
     n, epsilon = FAMILIES[name].settings[setting]
     repeats = MANY if neighbours == "replace_one" else MANY // 4
     found = calibrate(name, n, tacit.Laplace(epsilon), neighbours, repeats)
-    check(found, repeats, 0.02 if neighbours == "replace_one" else 0.03)
+    check(found, repeats, OFF[neighbours])
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tacit
+from tacit.testing import Rehearsal
 from tacit.wall._evaluate import resolve
 from tests.conftest import exact
 
@@ -15,7 +16,11 @@ VALUES = ["x", "y", "junk"]
 
 
 def schema_of(neighbours: str, rows: int, default: str | None, by: bool) -> tacit.Schema:
-    columns = [tacit.Categorical("a", ["x", "y"], default=default), tacit.Integer("b", 0, 2)]
+    columns = [
+        tacit.Categorical("a", ["x", "y"], default=default),
+        tacit.Integer("b", 0, 2),
+        tacit.Categorical("h", ["x", "y"]),
+    ]
     if by:
         columns.append(tacit.Categorical("g", ["x", "y"]))
     return tacit.Schema(*columns, unit="u", max_rows_per_unit=rows, neighbours=neighbours)
@@ -25,7 +30,8 @@ def table(units: list[list[tuple[str, int, str]]], by: bool) -> dict[str, list]:
     flat = [(str(u), *row) for u, rows in enumerate(units) for row in rows]
     columns = list(zip(*flat, strict=True)) or [(), (), (), ()]
     names = ["u", "a", "b", "g"]
-    return {name: list(column) for name, column in zip(names, columns, strict=True)}
+    data = {name: list(column) for name, column in zip(names, columns, strict=True)}
+    return data | {"h": data["g"]}
 
 
 ROW = st.tuples(st.sampled_from(VALUES), st.integers(-1, 3), st.sampled_from(VALUES))
@@ -40,7 +46,17 @@ UNIT = st.lists(ROW, min_size=1, max_size=6)
     rows=st.integers(1, 3),
     default=st.sampled_from([None, "x"]),
     by=st.booleans(),
-    columns=st.sampled_from([("a",), ("b",), ("a", "b"), (tacit.Is("b", (0, 2)), "a")]),
+    columns=st.sampled_from(
+        [
+            ("a",),
+            ("b",),
+            ("a", "b"),
+            (tacit.Is("b", (0, 2)), "a"),
+            (("a", "b"),),
+            (("a", "b"), "b", (tacit.Is("b", (0, 2)), "a", "h")),
+            (("a", "h"), ("h", "b"), ("b", "a")),
+        ]
+    ),
 )
 def test_one_unit_moves_the_counts_by_at_most_the_sensitivity(
     others, old, new, rows, default, by, columns
@@ -57,7 +73,9 @@ def test_one_unit_moves_the_counts_by_at_most_the_sensitivity(
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3])
-@pytest.mark.parametrize("columns", [("a",), ("b",), ("a", "b")])
+@pytest.mark.parametrize(
+    "columns", [("a",), ("b",), ("a", "b"), (("a", "b"),), (("a", "b"), ("b", "h"), "a")]
+)
 @pytest.mark.parametrize("default", [None, "x"])
 @pytest.mark.parametrize("neighbours", ["replace_one", "add_remove"])
 def test_the_bound_is_attained(rows, columns, default, neighbours):
@@ -75,6 +93,53 @@ def test_the_bound_is_attained(rows, columns, default, neighbours):
         l1 = max(l1, int(np.abs(moved).sum()))
         l2 = max(l2, int((moved**2).sum()))
     assert (l1, l2) == (bound.l1, bound.l2_squared)
+
+
+@pytest.mark.parametrize("default", [None, "x"])
+def test_columns_counted_together_agree_with_counting_by_hand(default):
+    rng = np.random.default_rng(5)
+    data = {name: rng.choice(VALUES, 300) for name in ("a", "h")} | {"b": rng.integers(-1, 4, 300)}
+    schema = tacit.Schema(
+        *schema_of("add_remove", 1, default, False).columns, neighbours="add_remove"
+    )
+    query = tacit.Counts((("a", "b"), "b", (tacit.Is("b", (0, 2)), "h", "a")))
+    release = tacit.Public(data, schema).release(query, tacit.Exact())
+    np.testing.assert_array_equal(
+        release.value, Rehearsal(data, schema).release(query, tacit.Exact()).value
+    )
+    for name in query.names:
+        block, value, _ = release.table(name)
+        assert value.shape == tuple(len(axis.labels) for axis in block.axes)
+        assert value.sum() == 300
+    first = release.table("a & b").value
+    np.testing.assert_array_equal(first.sum(axis=0), release.table("b").value)
+
+
+def test_tables_too_large_are_refused_before_any_charge():
+    """Limits are in whole numbers, which no product of levels overflows."""
+    many = tacit.Schema(
+        *(tacit.Integer(f"c{i}", 0, 2**16 - 1, default=0) for i in range(4)),
+        *(tacit.Categorical(f"d{i}", ["x", "y"], default="x") for i in range(20)),
+        neighbours="replace_one",
+    )
+    assert (2**16) ** 4 % 2**64 == 0
+    with pytest.raises(tacit.QueryError, match="at most"):
+        resolve(tacit.Counts([tuple(f"c{i}" for i in range(4))]), many)
+    wide = tacit.Counts([tuple(f"d{i}" for i in range(20))])
+    data = {column.name: ["0", "y"] for column in many.columns}
+    assert exact(data, many, wide).size == 2**20
+
+
+def test_a_joint_table_of_two_cells_is_measured_whole():
+    """The cells of a joint table with one and two levels sum to n; the rule is for one column."""
+    schema = tacit.Schema(
+        tacit.Categorical("a", ["x", "y"], default="x"),
+        tacit.Categorical("one", ["x"], default="x"),
+        neighbours="replace_one",
+    )
+    resolved = resolve(tacit.Counts([("a", "one")]), schema)
+    assert not resolved.blocks[0].omitted
+    assert (resolved.sensitivity.l1, resolved.sensitivity.l2_squared) == (2, 2)
 
 
 def test_a_person_with_a_thousand_rows_counts_as_few():

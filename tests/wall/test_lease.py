@@ -1,6 +1,7 @@
 """Plans and leases: paid once, answered as often as paid, never more."""
 
 import copy
+import decimal
 import gc
 import multiprocessing as mp
 import pickle
@@ -370,3 +371,12 @@ def test_a_plan_that_costs_next_to_nothing_costs_something():
     held = wall()
     assert held.prepay(tacit.Plan(steps, delta=1e-2)).release(COUNT).n == 40
     assert held.remaining.epsilon < 100
+
+
+@pytest.mark.parametrize("setting", [{"prec": 1}, {"prec": 3, "rounding": decimal.ROUND_DOWN}])
+def test_the_charge_does_not_follow_the_decimal_context(setting):
+    steps = tacit.Steps(149, tacit.Exponential("0.01"))
+    with decimal.localcontext(**setting):
+        spent, _ = tacit.accounting.plan_epsilon(tacit.Plan(steps, delta=0), "replace_one")
+    assert spent == pytest.approx(1.49, rel=1e-12)
+    assert spent >= 1.49

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from decimal import Decimal
+from fractions import Fraction
 from typing import Literal
 
 from tacit.accounting.calibrate import discrete_loss
@@ -115,13 +115,14 @@ def _part(steps: Steps) -> GaussianStep | Pure | Ranged:
 
 
 def _plain_sum(plan: Plan) -> float:
-    total = Decimal(0)
+    """Exact, whatever decimal context the process has set, and rounded up."""
+    total = Fraction(0)
     for steps in plan.steps:
         match steps.mechanism:
             case Laplace(epsilon=epsilon) | Exponential(epsilon=epsilon):
-                total += steps.count * epsilon
+                total += steps.count * Fraction(epsilon)
     nearest = float(total)
-    return nearest if Decimal(nearest) >= total else math.nextafter(nearest, math.inf)
+    return nearest if Fraction(nearest) >= total else math.nextafter(nearest, math.inf)
 
 
 def _discrete_loss(steps: Steps) -> float:

@@ -61,6 +61,8 @@ def _of_rows(one: float, schema: Schema) -> float:
 
 def temperature(span: float, epsilon: Decimal) -> float:
     """At which a draw of this range costs at most epsilon; never below 1, the model's own."""
+    if not 0 <= span < math.inf:
+        raise BudgetError(f"Expected a draw whose scores move by a bounded amount, not {span}.")
     return max(1.0, span / float(epsilon) * ROUNDING * ROUNDING)
 
 

@@ -131,4 +131,5 @@ def _randomised_response(orders: Array, epsilon: float) -> Array:
     sums = np.logaddexp(
         orders * log_more + (1 - orders) * log_less, orders * log_less + (1 - orders) * log_more
     )
-    return np.minimum(np.maximum(sums, 0.0) / (orders - 1), epsilon)
+    # Far more than the sum's terms can lose to each other.
+    return np.minimum(np.maximum(sums, 0.0) / (orders - 1) + 1e-15, epsilon)

@@ -32,7 +32,7 @@ _FLOOR = 1e-14  # what a Fourier convolution cannot tell from nothing
 # rows is Poisson with Jeffreys' prior on its rate; a value is missing with a probability that is
 # Beta(1/4, 1/2).
 ROWS = 0.5
-MISSING, _PRESENT = 0.25, 0.5
+MISSING, PRESENT = 0.25, 0.5
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Rows:
 
     @property
     def present(self) -> float:
-        return 1.0 if self.missing is None else _PRESENT
+        return 1.0 if self.missing is None else PRESENT
 
     def log_with_value(self, rows: np.ndarray, concentration: float) -> np.ndarray:
         """log V: weight of a number of rows that have a value."""
@@ -73,7 +73,7 @@ class Rows:
         n = self.block * rows
         log = gammaln(n + ROWS) - gammaln(n + 1.0)
         if self.missing is not None:
-            log += gammaln(n + 1.0) - gammaln(n + MISSING + _PRESENT)
+            log += gammaln(n + 1.0) - gammaln(n + MISSING + PRESENT)
         return np.where(inside, log, -np.inf)
 
 
@@ -145,23 +145,23 @@ def _sample_blocks(
     cells, tilt = _tilted_cells(seen, prior, law, rows, power)
     tails = [cells[-1]]  # tails[j]: the sum of cell j and those after it
     for cell in reversed(cells[:-1]):
-        tails.insert(0, _convolved(cell, tails[0]))
+        tails.insert(0, convolved(cell, tails[0]))
     valued = tails[0].tilted(-tilt)
     valued = valued.plus(rows.log_with_value(valued.support, float(prior.sum())))
 
     if rows.missing is None:
-        left = _drawn(valued.plus(rows.log_all(valued.support)), size, rng)
+        left = drawn_from(valued.plus(rows.log_all(valued.support)), size, rng)
     else:
         lost = _missing(law, rows)
-        slope = _slope_to([valued, lost], rows.least, rows.most)
+        slope = slope_to([valued, lost], rows.least, rows.most)
         valued, lost = valued.tilted(slope), lost.tilted(slope)
-        everyone = _convolved(valued, lost).tilted(-slope)
+        everyone = convolved(valued, lost).tilted(-slope)
         everyone = everyone.plus(rows.log_all(everyone.support))
-        left = _split(valued, lost, _drawn(everyone, size, rng), rng)
+        left = split_between(valued, lost, drawn_from(everyone, size, rng), rng)
 
     counts = np.empty((size, len(cells)), dtype=np.int64)
     for j, cell in enumerate(cells[:-1]):
-        counts[:, j] = _split(cell, tails[j + 1], left, rng)
+        counts[:, j] = split_between(cell, tails[j + 1], left, rng)
         left = left - counts[:, j]
     counts[:, -1] = left
     return counts
@@ -183,7 +183,7 @@ def _tilted_cells(
             s = np.arange(first, last + 1)
             log = log_cell(s, a, rows.block) + power * law.log(y - s)
             cells.append(Weights(int(first), log))
-        tilt = _tilt(cells, float(prior.sum()), rows)
+        tilt = tilt_of(cells, float(prior.sum()), rows)
         cells = [cell.tilted(tilt) for cell in cells]
         # A strong prior can outweigh the noise: grow where the edge of a window still matters.
         width = high - low + 1
@@ -210,11 +210,11 @@ def log_cell(count: np.ndarray, a: float, block: int) -> np.ndarray:
     """log of Gamma(s + a) / s!, added up over each block: smooth but for the first."""
     log = gammaln(block * count + a) - gammaln(block * count + 1) + np.log(block)
     if block > 1 and count[0] == 0:
-        log[0] = logsumexp(log_cell(_first_block(block), a, 1))
+        log[0] = logsumexp(log_cell(first_block(block), a, 1))
     return log
 
 
-def _first_block(block: int) -> np.ndarray:
+def first_block(block: int) -> np.ndarray:
     return np.arange(block // 2 + 1, dtype=float)
 
 
@@ -224,14 +224,14 @@ def _unblocked(
     """A count within each block."""
     counts = block * blocks + rng.integers(-(block // 2), block // 2 + 1, size=blocks.shape)
     for j, a in enumerate(prior):
-        log = log_cell(_first_block(block), a, 1)
+        log = log_cell(first_block(block), a, 1)
         chance = np.exp(log - logsumexp(log))
         first = blocks[:, j] == 0
         counts[first, j] = rng.choice(len(chance), size=int(first.sum()), p=chance / chance.sum())
     return counts
 
 
-def _tilt(cells: Sequence[Weights], concentration: float, rows: Rows) -> float:
+def tilt_of(cells: Sequence[Weights], concentration: float, rows: Rows) -> float:
     """The slope at which the cells' sum sits where V and the bounds would have it."""
 
     def gap(tilt: float) -> float:
@@ -242,10 +242,10 @@ def _tilt(cells: Sequence[Weights], concentration: float, rows: Rows) -> float:
         steepest = rows.slope_with_value(0.0, concentration) - 1e-9
         tilt = float(brentq(gap, steepest, 0.0, xtol=1e-9))
     tilted = [cell.tilted(tilt) for cell in cells]
-    return tilt + _slope_to(tilted, rows.least if rows.missing is None else 0, rows.most)
+    return tilt + slope_to(tilted, rows.least if rows.missing is None else 0, rows.most)
 
 
-def _slope_to(cells: Sequence[Weights], least: int, most: int | None) -> float:
+def slope_to(cells: Sequence[Weights], least: float, most: float | None) -> float:
     """The further tilt that brings the mean of the sum within its bounds; often none."""
     middle = _mean(cells, 0.0)
     target = float(np.clip(middle, least, np.inf if most is None else most))
@@ -276,7 +276,7 @@ def _missing(law: Law, rows: Rows) -> Weights:
     return Weights(int(low), log_cell(m, MISSING, rows.block) + law.log(rows.missing - m))
 
 
-def _convolved(a: Weights, b: Weights) -> Weights:
+def convolved(a: Weights, b: Weights) -> Weights:
     """The weights of a sum."""
     size = len(a.log) + len(b.log) - 1
     padded = next_fast_len(size, real=True)
@@ -286,12 +286,14 @@ def _convolved(a: Weights, b: Weights) -> Weights:
     return Weights(a.low + b.low, log).trimmed()
 
 
-def _drawn(weights: Weights, size: int, rng: np.random.Generator) -> np.ndarray:
+def drawn_from(weights: Weights, size: int, rng: np.random.Generator) -> np.ndarray:
     chance = weights.relative
     return weights.low + rng.choice(len(chance), size=size, p=chance / chance.sum())
 
 
-def _split(a: Weights, b: Weights, total: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def split_between(
+    a: Weights, b: Weights, total: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
     """The part of each total that falls to `a`, the rest falling to `b`."""
     inside = total - a.low - b.low
     return a.low + _split_each(a.relative, b.relative, inside, rng.random(total.size))

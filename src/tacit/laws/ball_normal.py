@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from tacit.laws import standard_normal
-from tacit.laws.log_gamma import Array, Uniform
+from tacit.laws.arrays import Array, Uniform
 
 _AT_ONCE = 2**15  # proposals, where few are accepted: far outside, about 1 in sqrt(precision)
 

@@ -7,9 +7,14 @@ here for the rare sample in which a double cannot decide, and tests compare the 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from decimal import Decimal, localcontext
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_HALF_EVEN, Context, Decimal, localcontext
 
 import numpy as np
+
+
+def _digits(precision: int) -> Context:
+    """Decimal arithmetic of our own, whatever the process has set."""
+    return Context(precision, ROUND_HALF_EVEN, MIN_EMIN, MAX_EMAX, traps=[])
 
 
 class OutOfWords(Exception):
@@ -38,16 +43,22 @@ class Stream:
             return product >> 32
         mask = 2 ** (n - 1).bit_length() - 1
         while True:
-            value = (self.word() << 32 | self.word()) & mask
-            if value < n:
-                return value
+            value = 0
+            for _ in range(max(2, -(-mask.bit_length() // 32))):
+                value = value << 32 | self.word()
+            if value & mask < n:
+                return value & mask
 
-    def coin(self, numerator: int, denominator: int) -> bool:
-        """True with probability exp(-numerator / denominator): digits against digits."""
+    def coin(self, numerator: int, denominator: int, doublings: int = 0) -> bool:
+        """True with probability exp(-numerator / denominator) 2^doublings: digits against digits.
+
+        It must be at most 1.
+        """
         drawn, bits = self.word(), 32
         while True:
-            with localcontext(prec=bits // 3 + 25):  # decimal's exp is rounded correctly
-                chance = (-Decimal(numerator) / Decimal(denominator)).exp() * 2**bits
+            with localcontext(_digits(bits // 3 + 25)):  # decimal's exp is rounded correctly
+                power = (-Decimal(numerator) / Decimal(denominator)).exp()
+                chance = power * 2 ** (bits + doublings)
                 rounding = chance * Decimal(10) ** -(bits // 3 + 20)
                 if drawn + 1 <= chance - rounding:
                     return True
@@ -96,7 +107,7 @@ class Stream:
         drawn, bits = self.word() << 32 | self.word(), 64
         while True:
             if drawn:
-                with localcontext(prec=bits // 3 + 25):
+                with localcontext(_digits(bits // 3 + 25)):
                     least, most = (
                         int(-(Decimal(end) / 2**bits).ln() * 2**32 / k)
                         for end in (drawn + 1, drawn)

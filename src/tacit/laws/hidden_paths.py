@@ -11,7 +11,7 @@ import math
 import numba
 import numpy as np
 
-from tacit.laws.log_gamma import Array
+from tacit.laws.arrays import Array
 
 
 def sample(log_likelihood: Array, start: Array, transition: Array, uniform: Array) -> Array:

@@ -6,13 +6,13 @@ highest point a concave logarithm lies under a constant and under any two of its
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-Array = np.ndarray
-Uniform = Callable[[int], Array]  # so many numbers strictly between 0 and 1
+from tacit.laws import truncated_exponential
+from tacit.laws.arrays import Array, Uniform
+
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
 
 
@@ -113,8 +113,7 @@ class _Envelope:
         rate = np.where(is_left, self.rise[which], self.fall[which])
         some = LogGamma(*(v[which] for v in vars(law).values()))
         length = np.where(is_left, start - some.left, some.right - end)
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            away = -np.log1p(inside * np.expm1(-rate * length)) / rate
+        away = truncated_exponential.of(inside, rate, length)
         d = np.where(is_left, start - away, end + away)
         d = np.where(is_left | is_right, d, start + inside * (end - start))
         above = np.where(is_left | is_right, -rate * away, 0.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tacit.laws.log_gamma import Array, Uniform
+from tacit.laws.arrays import Array, Uniform
 
 
 def of(u: Array, v: Array) -> Array:

@@ -17,11 +17,13 @@ import math
 
 import numpy as np
 
-from tacit.laws.log_gamma import Array, LogGamma, Uniform
+from tacit.laws.arrays import Array, Uniform
+from tacit.laws.log_gamma import LogGamma
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 _DEPTH = 40.0  # densities e^-40 below the largest are left out of integrals
 _CHUNK = 2**15
+_AT_ONCE = 2**17  # numbers proposed together, where few are accepted
 
 
 def log_kernel(probability: Array, concentration: Array) -> Array:
@@ -39,18 +41,23 @@ def sample(concentration: Array, truncation: float, uniform: Uniform) -> Array:
     rate = _rate(small, largest, truncation)
     peak = _peak(rate, largest, truncation, levels)
     drawn = np.empty((rows, levels))
-    left = np.arange(rows)
+    left, times = np.arange(rows), 1
     while left.size:
-        law = LogGamma.of(small[left], rate[left, None], low, high)
+        tried = np.repeat(left, times)
+        law = LogGamma.of(small[tried], rate[tried, None], low, high)
         x = np.exp(law.sample(uniform))
         rest = 1 - x.sum(axis=1)
-        beyond = (1 - rest) - peak[left]
+        beyond = (1 - rest) - peak[tried]
         with np.errstate(divide="ignore", invalid="ignore"):
-            shrunk = np.log1p(-beyond / (1 - peak[left]))
-            chance = (largest[left] - 1) * shrunk + rate[left] * beyond
-            accepted = (rest >= truncation) & (np.log(uniform(left.size)) <= chance)
-        drawn[left[accepted]] = np.column_stack([x, rest])[accepted]
-        left = left[~accepted]
+            shrunk = np.log1p(-beyond / (1 - peak[tried]))
+            chance = (largest[tried] - 1) * shrunk + rate[tried] * beyond
+            accepted = (rest >= truncation) & (np.log(uniform(tried.size)) <= chance)
+        accepted = accepted.reshape(left.size, times)
+        done, first = accepted.any(axis=1), accepted.argmax(axis=1)
+        which = np.flatnonzero(done) * times + first[done]
+        drawn[left[done]] = np.column_stack([x, rest])[which]
+        left = left[~done]
+        times = max(times, min(2 * times, _AT_ONCE // max(left.size * levels, 1)))
     out = np.empty_like(drawn)
     np.put_along_axis(out, order, drawn, axis=1)
     return out

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import log_ndtr
 
-from tacit.laws import standard_normal
-from tacit.laws.log_gamma import Array, Uniform
+from tacit.laws import standard_normal, truncated_exponential
+from tacit.laws.arrays import Array, Uniform
 
 
 def shares(slope: float, curve: float, size: int, uniform: Uniform) -> Array:
@@ -30,7 +30,7 @@ def shares(slope: float, curve: float, size: int, uniform: Uniform) -> Array:
             tried = u
             log = slope * u - curve * u**2 / 2 - top
         elif -slope >= wide:
-            tried = np.log1p(u * np.expm1(slope)) / slope
+            tried = truncated_exponential.of(u, -slope, 1.0)
             log = -0.5 * curve * tried**2
         else:
             tried = (standard_normal.of(u, coin) + slope / wide) / wide

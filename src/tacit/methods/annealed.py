@@ -18,7 +18,7 @@ from tacit.spec.budget import Budget, Number
 from tacit.spec.choice import Choice
 from tacit.spec.draws import ConjugateDraw, TruncatedDirichlet
 from tacit.spec.errors import ModelError
-from tacit.spec.keys import Is, labels_of, name_of
+from tacit.spec.keys import Is, first_number, labels_of, name_of
 from tacit.spec.maps import NumbaMap
 from tacit.spec.mechanisms import Exponential, Laplace
 from tacit.spec.plan import Plan, Steps
@@ -146,21 +146,21 @@ class AnnealedImportance:
         self, lease: Any, law: TruncatedDirichlet, schema: Schema, gains: np.ndarray, rng: Any
     ) -> tuple[Release, np.ndarray, None]:
         scores = gains - gains.min(axis=0)  # from 0, for each level
-        query = Choice(_linear(law, schema, scores))
+        query = Choice(linear_scores(law, schema, scores))
         chosen = [lease.release(query) for _ in range(self.runs)]
         return chosen[-1], np.array([int(c.value[0]) for c in chosen]), None
 
     def _weighed(
         self, lease: Any, law: TruncatedDirichlet, schema: Schema, gains: np.ndarray, rng: Any
     ) -> tuple[Release, np.ndarray, np.ndarray]:
-        release = lease.release(_linear(law, schema, -gains))
+        release = lease.release(linear_scores(law, schema, -gains))
         log = -release.value
         share = np.exp(log - logsumexp(log))
         kept = rng.choice(self.runs, size=self.runs, p=share)
         return release, kept, np.full(self.runs, logsumexp(log) - np.log(self.runs))
 
 
-def _linear(law: TruncatedDirichlet, schema: Schema, scores: np.ndarray) -> BoundedSum:
+def linear_scores(law: TruncatedDirichlet, schema: Schema, scores: np.ndarray) -> BoundedSum:
     """Sums over rows of a number for each run and level, all from 0 up."""
     labels = labels_of(name_of(law.key), schema)
     groups = [label in law.key.levels for label in labels] if isinstance(law.key, Is) else None
@@ -172,10 +172,10 @@ def _linear(law: TruncatedDirichlet, schema: Schema, scores: np.ndarray) -> Boun
         size=len(table),
         clip=clip,
         geometry="box",
-        state=np.ascontiguousarray(table),
+        state=(np.ascontiguousarray(table), np.array([first_number(name_of(law.key), schema)])),
     )
 
 
 def _scored(row, state, out):  # type: ignore[no-untyped-def]
     for i in range(out.size):
-        out[i] = state[i, int(row[0])]
+        out[i] = state[0][i, int(row[0]) - state[1][0]]

@@ -94,15 +94,16 @@ class PrivateGibbs:
             return ask_once(self, model, releaser, name, sampling)
         if name is not None:
             raise ModelError("PrivateGibbs takes no name=: its steps cannot be replayed.")
+        chain, schema = model.state_chain(truncation=self.truncation, sweeps=1), releaser.schema
+        releaser.quote(chain, Exponential(1))  # what cannot be drawn is refused before it is paid
         budget = Budget(self.epsilon, self.delta)
         plan = largest_plan(
             lambda x: Plan(Steps(2 * self.sweeps, Exponential(x)), delta=self.delta),
             budget,
-            releaser.schema.neighbours,
+            schema.neighbours,
         )
         lease = releaser.prepay(plan)
         rng = np.random.default_rng(sampling.get("seed"))
-        chain, schema = model.state_chain(truncation=self.truncation, sweeps=1), releaser.schema
         panel, states = chain.panel, chain.states
         shape = len(schema[panel.sequence].labels), len(schema[panel.time].labels)
         path = rng.integers(states, size=shape)

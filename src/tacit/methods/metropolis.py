@@ -106,7 +106,7 @@ class PrivateMetropolis:
         here = self._start(walk)
         length, plan = self._plan(walk, releaser)
         clip = walk.slope * length * releaser.schema.max_rows_per_unit
-        rule = _Rule(self.acceptance, walk, clip, self._heat(clip, releaser.schema))
+        rule = Rule(self.acceptance, walk, clip, self._heat(clip, releaser.schema))
         lease = releaser.prepay(plan)
         rng = np.random.default_rng(sampling.get("seed"))
         places, release = np.empty((self.steps, here.size)), None
@@ -169,7 +169,7 @@ class PrivateMetropolis:
 
 
 @dataclass(frozen=True)
-class _Rule:
+class Rule:
     """What is asked at a step, and what the answer means."""
 
     acceptance: Acceptance

@@ -6,13 +6,16 @@ A new model is added to MODELS; the contract tests then run on it.
 from collections.abc import Mapping
 from typing import Any
 
+from tacit.models.bayes_net import BayesNet
 from tacit.models.beta_bernoulli import BetaBernoulli
 from tacit.models.dirichlet_categorical import DirichletCategorical
 from tacit.models.gamma_exponential import GammaExponential
 from tacit.models.gamma_poisson import GammaPoisson
 from tacit.models.hmm import HMM
 from tacit.models.linear_regression import LinearRegression
+from tacit.models.markov_random_field import MarkovRandomField
 from tacit.models.multivariate_normal import MultivariateNormal
+from tacit.models.naive_bayes import NaiveBayes
 from tacit.models.normal import Normal
 from tacit.models.normal_mean import NormalMean
 from tacit.spec.errors import ModelError
@@ -29,6 +32,9 @@ MODELS: Mapping[str, type[Any]] = {
         MultivariateNormal,
         LinearRegression,
         HMM,
+        NaiveBayes,
+        BayesNet,
+        MarkovRandomField,
     )
 }
 
@@ -48,12 +54,15 @@ def model_from_description(facts: Mapping[str, Any]) -> Any:
 __all__ = [
     "HMM",
     "MODELS",
+    "BayesNet",
     "BetaBernoulli",
     "DirichletCategorical",
     "GammaExponential",
     "GammaPoisson",
     "LinearRegression",
+    "MarkovRandomField",
     "MultivariateNormal",
+    "NaiveBayes",
     "Normal",
     "NormalMean",
     "model_from_description",

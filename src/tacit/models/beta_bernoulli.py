@@ -17,7 +17,7 @@ from tacit.posterior import Posterior
 from tacit.spec.columns import Label
 from tacit.spec.draws import ConjugateDraw
 from tacit.spec.errors import ModelError
-from tacit.spec.keys import Is, labels_of
+from tacit.spec.keys import Is, first_number, labels_of
 from tacit.spec.queries import Counts
 from tacit.spec.release import Release
 from tacit.spec.sampling import Sampling, SamplingOptions
@@ -88,11 +88,13 @@ class BetaBernoulli:
         labels_of(self._key(), schema)
         success = np.array([x in self._key().levels for x in labels_of(self.column, schema)])
         a, b = self.prior
+        first = np.array([first_number(self.column, schema)])
         return Walk(
             columns=(self.column,),
             ratio=_of_level,
             state=lambda here, there: (
-                success * (there - here) - np.logaddexp(0, there) + np.logaddexp(0, here)
+                success * (there - here) - np.logaddexp(0, there) + np.logaddexp(0, here),
+                first,
             ),
             slope=1.0,
             start=np.array([np.log(a / b)]),
@@ -134,4 +136,4 @@ class BetaBernoulli:
 
 
 def _of_level(row, state, out):  # type: ignore[no-untyped-def]
-    out[0] = state[int(row[0])]
+    out[0] = state[0][int(row[0] - state[1][0])]

@@ -1,7 +1,17 @@
 """What is believed after a release: draws with their certificate, and what models predict."""
 
 from tacit.posterior.base import Posterior, load_arviz
+from tacit.posterior.field import FieldPosterior
 from tacit.posterior.hidden_states import HiddenStatesPosterior
+from tacit.posterior.network import DiscretePosterior, NetworkPosterior
 from tacit.posterior.regression import RegressionPosterior
 
-__all__ = ["HiddenStatesPosterior", "Posterior", "RegressionPosterior", "load_arviz"]
+__all__ = [
+    "DiscretePosterior",
+    "FieldPosterior",
+    "HiddenStatesPosterior",
+    "NetworkPosterior",
+    "Posterior",
+    "RegressionPosterior",
+    "load_arviz",
+]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
-from itertools import combinations_with_replacement
+from itertools import combinations_with_replacement, product
 from numbers import Integral, Real
 from typing import Any
 
@@ -15,7 +15,7 @@ from tacit.spec.budget import delta_of, epsilon_of
 from tacit.spec.certificate import Certificate
 from tacit.spec.columns import Label
 from tacit.spec.errors import QueryError
-from tacit.spec.keys import Is, labels_of, name_of
+from tacit.spec.keys import Is, Key, labels_of, name_of
 from tacit.spec.moments import Moments, scale_of
 from tacit.spec.queries import Counts, Query
 from tacit.spec.release import Axis, Block, Family, Noise, Release
@@ -83,35 +83,67 @@ def _counts(
     scale: float | Mapping[str, float],
     n: int | None,
 ) -> tuple[Counts, tuple[Block, ...], Parts]:
-    """One table, and the query that it answers: a count of each level where they were given so."""
-    if len(query.columns) != 1 or query.by:
-        raise QueryError("Expected Counts of one column; combine more by hand.")
-    (key,) = query.columns
-    name, labels = name_of(key), labels_of(key, schema)
-    if isinstance(key, Is) and not set(values) <= {*labels, None}:
-        query, labels = Counts((name,)), schema[name].labels  # proportions of a whole add up
-    total = schema[name].default is not None
-    axis: tuple[Label, ...] = labels
+    """The tables, and the query that they answer: a count of each level where given so."""
+    if query.by:
+        raise QueryError("Expected Counts without by=: give columns that are counted together.")
+    match query.columns:
+        case (Is(column=name) as key,) if not set(values) <= {*labels_of(key, schema), None}:
+            query = Counts((name,))  # proportions of a whole add up
+    if len(query.columns) == 1:
+        given: Mapping[Any, Any] = {query.names[0]: values}
+    else:
+        asked = dict(zip(query.columns, query.names, strict=True))
+        given = {asked.get(entry, entry): cells for entry, cells in values.items()}
+        if set(given) != set(query.names) or not all(
+            isinstance(c, Mapping) for c in given.values()
+        ):
+            raise QueryError(f"Expected a mapping of counts for each of {_listed(query.names)}.")
+    blocks, parts = [], []
+    for name, keys in zip(query.names, query.tables, strict=True):
+        block, numbers = _table(given[name], name, keys, schema, n)
+        blocks.append(block)
+        parts.append((numbers, _scale(scale, name)))
+    return query, tuple(blocks), parts
+
+
+def _table(
+    values: Mapping[Any, Any], name: str, keys: tuple[Key, ...], schema: Schema, n: int | None
+) -> tuple[Block, np.ndarray]:
+    """One table: from labels, or tuples of them, to counts."""
+    levels = [labels_of(key, schema) for key in keys]
+    one = len(keys) == 1
+    cells = {(at,) if one else at: value for at, value in values.items()}
+    if not all(isinstance(at, tuple) and len(at) == len(keys) for at in cells):
+        raise QueryError(f"Expected {len(keys)} labels for each count of {name!r}.")
+    axes: list[tuple[Label, ...]] = []
+    for i, (key, labels) in enumerate(zip(keys, levels, strict=True)):
+        column, total = name_of(key), schema[name_of(key)].default is not None
+        gaps = any(at[i] is None for at in cells)
+        if gaps and total:
+            raise QueryError(f"Expected no missing values: {column!r} has a default.")
+        if n is not None and not total and not gaps:
+            raise QueryError(
+                f"Expected how many of the n rows have no {column!r}, as None: ..., or a schema "
+                f"with default= for it, if all of them have one."
+            )
+        axes.append((*labels, None) if gaps else labels)
     omitted: tuple[Label, ...] = ()
-    if None in values:
-        if total:
-            raise QueryError(f"Expected no missing values: {name!r} has a default.")
-        axis = (*labels, None)
-    elif n is not None and not total:
-        raise QueryError(
-            f"Expected how many of the n rows have no {name!r}, as None: ..., or a schema with "
-            f"default= for it, if all of them have one."
-        )
-    numbers = {label: _number(value, str(label)) for label, value in values.items()}
-    if n is not None and total and schema.max_rows_per_unit == 1 and len(labels) == 2:
-        if set(numbers) == {labels[0]}:  # the two add up to n
-            numbers = {labels[1]: n - numbers[labels[0]]}
-        if set(numbers) == {labels[1]}:
-            axis, omitted = labels[1:], labels[:1]
-    if set(numbers) != set(axis):
-        raise QueryError(f"Expected values for {_listed(labels)}, got {_listed(values)}.")
-    block = Block(name, (Axis(name, axis),), omitted)
-    return query, (block,), [(np.array([numbers[label] for label in axis]), _scale(scale, name))]
+    numbers = {at: _number(value, _shown(at)) for at, value in cells.items()}
+    labels = levels[0]
+    if one and n is not None and None not in axes[0] and len(labels) == 2:
+        if schema.max_rows_per_unit == 1 and set(numbers) == {labels[:1]}:  # they add up to n
+            numbers = {labels[1:]: n - numbers[labels[:1]]}
+        if schema.max_rows_per_unit == 1 and set(numbers) == {labels[1:]}:
+            axes, omitted = [labels[1:]], labels[:1]
+    if math.prod(map(len, axes)) != len(numbers) or set(numbers) != set(product(*axes)):
+        wanted = _listed(labels) if one else "each combination of levels"
+        raise QueryError(f"Expected values for {wanted}, got {_listed(map(_shown, cells))}.")
+    block = Block(name, tuple(map(Axis, map(name_of, keys), axes)), omitted)
+    return block, np.array([numbers[at] for at in product(*axes)])
+
+
+def _shown(at: tuple[Label, ...]) -> str:
+    return str(at[0]) if len(at) == 1 else str(at)
 
 
 def _moments(

@@ -66,7 +66,9 @@ class StatePaths:
     def __post_init__(self) -> None:
         if self.digest:  # as a saved release has it
             return
-        given = [np.array(x, float) for x in (self.start, self.transition, *self.profiles)]
+        given = [
+            np.atleast_1d(np.array(x, float)) for x in (self.start, self.transition, *self.profiles)
+        ]
         states = len(given[0])
         if not 1 <= states <= MOST_STATES or len(self.profiles) != len(self.panel.emissions):
             raise QueryError("Expected 1 to 1000 states and a profile table for each emission.")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tacit.spec.columns import Label
+from tacit.spec.columns import Integer, Label
 from tacit.spec.errors import QueryError
 from tacit.spec.schema import Schema
 
@@ -55,6 +55,12 @@ def labels_of(key: Key, schema: Schema) -> tuple[Label, ...]:
             shown = ", ".join(map(repr, known[:8])) + (", ..." if len(known) > 8 else "")
             raise QueryError(f"No level {level!r} in column {key.column!r}; it has {shown}.")
     return (False, True)
+
+
+def first_number(name: str, schema: Schema) -> int:
+    """What a map sees in place of a column's first label: values for integers, codes elsewhere."""
+    column = schema[name]
+    return column.low if isinstance(column, Integer) else 0
 
 
 def key_level(key: Key, level: Label) -> Label:

@@ -23,35 +23,74 @@ from tacit.spec.sums import BoundedSum
 class Counts:
     """How many rows have each value of each column, within each combination of `by`.
 
-    Every column gives one table (by..., column). A row adds one to a single cell of each table.
+    Every entry of `columns` gives one table: (by..., column), or (by..., column, column, ...) where
+    the entry is a tuple of columns, counted together. A row adds one to a single cell of each
+    table.
 
     Examples
     --------
     >>> Counts("ward").columns
     ('ward',)
+    >>> Counts([("ward", "smoker"), ("ward", "age")]).names
+    ('ward & smoker', 'ward & age')
     """
 
-    columns: tuple[Key, ...]
+    columns: tuple[Key | tuple[Key, ...], ...]
     by: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         columns = (self.columns,) if isinstance(self.columns, (str, Is)) else tuple(self.columns)
         by = (self.by,) if isinstance(self.by, str) else tuple(self.by)
-        object.__setattr__(self, "columns", columns)
+        object.__setattr__(self, "columns", tuple(map(_entry, columns)))
         object.__setattr__(self, "by", by)
         if not columns:
             raise QueryError("Expected at least one column to count.")
-        names = [*map(name_of, columns), *by]
-        if len(set(names)) < len(names):
+        if len(set(by)) < len(by):
             raise QueryError("Expected each column once, either counted or in by=.")
+        seen: set[frozenset[str]] = set()
+        for table in self.tables:
+            together = [*map(name_of, table), *by]
+            if len(set(together)) < len(together) or frozenset(together) in seen:
+                raise QueryError("Expected each column once, either counted or in by=.")
+            seen.add(frozenset(together))
+        if len(set(self.names)) < len(self.names):
+            # Tables are asked for by name: ("a", "b") must not be taken for a column "a & b".
+            raise QueryError(f"Expected tables with different names, got {list(self.names)}.")
+
+    @property
+    def tables(self) -> tuple[tuple[Key, ...], ...]:
+        """The keys that each table counts together."""
+        return tuple(c if isinstance(c, tuple) else (c,) for c in self.columns)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What each table is called in a release."""
+        return tuple(" & ".join(map(name_of, table)) for table in self.tables)
 
     def to_dict(self) -> dict[str, Any]:
-        columns = [key_to_plain(column) for column in self.columns]
+        columns: list[Any] = []
+        for entry, table in zip(self.columns, self.tables, strict=True):
+            plain = [key_to_plain(key) for key in table]
+            columns.append(plain if isinstance(entry, tuple) else plain[0])
         return {"type": "Counts", "columns": columns, "by": list(self.by)}
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> Counts:
-        return cls(tuple(key_from_plain(c) for c in facts["columns"]), tuple(facts["by"]))
+        columns = [
+            tuple(map(key_from_plain, c)) if isinstance(c, list) else key_from_plain(c)
+            for c in facts["columns"]
+        ]
+        return cls(tuple(columns), tuple(facts["by"]))
+
+
+def _entry(entry: Any) -> Key | tuple[Key, ...]:
+    """A key, or several that are counted together."""
+    if isinstance(entry, (str, Is)):
+        return entry
+    keys = tuple(entry) if isinstance(entry, (tuple, list)) else ()
+    if not keys or not all(isinstance(key, (str, Is)) for key in keys):
+        raise QueryError(f"Expected a column or a tuple of columns to count, got {entry!r}.")
+    return keys if len(keys) > 1 else keys[0]
 
 
 Query = (

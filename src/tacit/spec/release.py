@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -73,7 +74,7 @@ class Block:
 
     @property
     def size(self) -> int:
-        return int(np.prod(self.shape, dtype=np.int64))
+        return math.prod(self.shape)  # in whole numbers that cannot overflow
 
 
 class Table(NamedTuple):
@@ -139,7 +140,9 @@ class Release:
         ----------
         values
             The noisy numbers. For `Counts` of one column: from level to count, None being the
-            missing values; one of two levels is enough where both add up to `n`. For `Moments`:
+            missing values; one of two levels is enough where both add up to `n`. For columns
+            counted together: from a tuple of levels to count. For several tables: from each entry
+            of the query's columns to such a mapping. For `Moments`:
             from name to number, "rows", "bmi", "bmi*bmi", as sums in the original units.
         schema, query
             What the numbers are about. `Moments(..., centred=False)` for sums of x itself.

@@ -22,7 +22,7 @@ class Walk:
 
     columns: tuple[str, ...]
     ratio: Callable[[Any, Any, Any], None]
-    state: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    state: Callable[[np.ndarray, np.ndarray], Any]
     slope: float
     start: np.ndarray
     scale: float

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,9 @@ from tacit.wall._documents import DocumentSource
 from tacit.wall._noise import Statistic, Words, settled
 from tacit.wall._source import Source
 from tacit.wall._sums import Data, ResolvedSum, resolve_sum
+
+_LOG2_E = Fraction(14426, 10_000)  # a little less than 1 / log 2
+_MOST_HALVINGS = 256
 
 
 @dataclass(frozen=True)
@@ -72,12 +77,16 @@ class ResolvedChoice:
             for steps, weight in zip(statistic.steps, self.query.log_weights, strict=True)
         ]
         top = max(scores)
+        short = [top - score for score in scores]
+        # Proposed with a chance of 2^-m, at least exp(-short) and at most some twice that.
+        halvings = [min(int(each * _LOG2_E), _MOST_HALVINGS) for each in short]
+        ends = list(accumulate(1 << (_MOST_HALVINGS - m) for m in halvings))
 
         def choose(stream: Stream) -> int:
             while True:
-                option = stream.below(len(scores))
-                short = top - scores[option]
-                if stream.coin(short.numerator, short.denominator):
+                option = bisect_right(ends, stream.below(ends[-1]))
+                each = short[option]
+                if stream.coin(each.numerator, each.denominator, halvings[option]):
                     return option
 
         option, _ = settled(choose, words(64), words)

@@ -62,7 +62,10 @@ class ResolvedCounts:
 def resolve_counts(query: Counts, schema: Schema) -> ResolvedCounts:
     """Look up the levels and derive the sensitivity. Opens no data."""
     by = tuple(_axis(key, schema) for key in query.by)
-    blocks = tuple(_block(by, _axis(key, schema), schema) for key in query.columns)
+    blocks = tuple(
+        _block(name, by, tuple(_axis(key, schema) for key in keys), schema)
+        for name, keys in zip(query.names, query.tables, strict=True)
+    )
     cells = sum(block.size for block in blocks)
     if cells > _MAX_CELLS:
         raise QueryError(f"Expected at most {_MAX_CELLS} cells, this query has {cells}.")
@@ -75,17 +78,19 @@ def _axis(key: Key, schema: Schema) -> Axis:
     return Axis(name_of(key), labels if total else (*labels, None))
 
 
-def _block(by: tuple[Axis, ...], axis: Axis, schema: Schema) -> Block:
+def _block(name: str, by: tuple[Axis, ...], axes: tuple[Axis, ...], schema: Schema) -> Block:
     # Two cells that sum to the public n are one number: half the sensitivity of both.
+    labels = axes[0].labels
     if (
         not by
-        and len(axis.labels) == 2
-        and None not in axis.labels
+        and len(axes) == 1
+        and len(labels) == 2
+        and None not in labels
         and schema.neighbours == "replace_one"
         and schema.max_rows_per_unit == 1
     ):
-        return Block(axis.name, (Axis(axis.name, axis.labels[1:]),), omitted=tuple(axis.labels[:1]))
-    return Block(axis.name, (*by, axis))
+        return Block(name, (Axis(axes[0].name, labels[1:]),), omitted=tuple(labels[:1]))
+    return Block(name, (*by, *axes))
 
 
 def _sensitivity(blocks: tuple[Block, ...], schema: Schema) -> Sensitivity:
@@ -108,12 +113,11 @@ def count_cells(
     query: Counts, schema: Schema, blocks: tuple[Block, ...], source: Source
 ) -> tuple[np.ndarray, int]:
     """All cells that the blocks measure, and the number of units."""
-    keys: list[Key] = [*query.by, *query.columns]
-    sizes = [len(labels_of(key, schema)) + 1 for key in keys]  # the last cell is missing
-    tables = [
-        np.zeros([*sizes[: len(query.by)], sizes[len(query.by) + i]], dtype=np.int64)
-        for i in range(len(query.columns))
-    ]
+    # One group for each combination of all keys; a key that is in several tables is grouped once.
+    keys: list[Key] = list(dict.fromkeys([*query.by, *(k for keys in query.tables for k in keys)]))
+    sizes = [len(_axis(key, schema).labels) for key in keys]  # the last cell is missing
+    places = [[keys.index(key) for key in (*query.by, *table)] for table in query.tables]
+    tables = [np.zeros([sizes[i] for i in place], dtype=np.int64) for place in places]
     units = 0
     # A signalling NaN among the cells would otherwise be announced by a warning.
     with np.errstate(all="ignore"), source.read() as table:
@@ -133,9 +137,8 @@ def count_cells(
             index = [_integers(batch.column(f"k{i}")) for i in range(len(keys))]
             count = _integers(batch.column("rows"))
             units += int(_integers(batch.column("units")).sum())
-            for i, counts in enumerate(tables):
-                where = (*index[: len(query.by)], index[len(query.by) + i])
-                np.add.at(counts, where, count)
+            for place, counts in zip(places, tables, strict=True):
+                np.add.at(counts, tuple(index[i] for i in place), count)
     measured = [_measured(counts, block) for counts, block in zip(tables, blocks, strict=True)]
     return np.concatenate(measured), units
 

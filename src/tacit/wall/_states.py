@@ -14,7 +14,8 @@ from tacit.accounting import Calibration
 from tacit.accounting.draws import GRID
 from tacit.accounting.ranges import calibrate_range, chain_assumption, paths_range, profiles_range
 from tacit.laws import hidden_paths, truncated_dirichlet
-from tacit.laws.log_gamma import LogGamma, Uniform
+from tacit.laws.arrays import Uniform
+from tacit.laws.log_gamma import LogGamma
 from tacit.spec.draws import LEAST_TRUNCATION, MOST_LEVELS
 from tacit.spec.errors import QueryError
 from tacit.spec.hidden_states import Panel, StateChain, StatePaths, StateProfiles
@@ -27,7 +28,6 @@ from tacit.wall._draw import FLOAT_DRAW, to_grid
 from tacit.wall._noise import Statistic, Words, uniforms
 from tacit.wall._source import Source
 
-_STEPS = round(1 / GRID)
 StateDraw = StatePaths | StateProfiles | StateChain
 
 
@@ -100,7 +100,7 @@ class ResolvedStates:
                     return paths(counts, *given, noise[0].scale, uniform).ravel()
                 case StateProfiles(assignment=assignment, states=states):
                     drawn = self._profiles(counts, assignment, states, noise[0].scale, uniform)
-                    return np.concatenate([table.ravel() for table in drawn])
+                    return self._rounded(drawn)
                 case StateChain() as chain:
                     return self._chain(chain, counts, noise[0].scale, uniform)
 
@@ -117,7 +117,7 @@ class ResolvedStates:
         heat: float,
         uniform: Uniform,
     ) -> list[np.ndarray]:
-        """Truncated Dirichlet draws, as steps that sum to one for each state and emission."""
+        """Truncated Dirichlet draws for each state and emission."""
         query = self.query
         assert not isinstance(query, StatePaths)
         drawn = []
@@ -127,11 +127,19 @@ class ResolvedStates:
             np.add.at(at, assignment.ravel(), table.reshape(-1, table.shape[-1]))
             least = query.truncation / table.shape[-1]
             if table.shape[-1] == 1:
-                drawn.append(np.full((states, 1), _STEPS, np.int64))
+                drawn.append(np.ones((states, 1)))
                 continue
-            sampled = truncated_dirichlet.sample(query.prior + at / heat, least, uniform)
-            drawn.append(to_grid(sampled, least))
+            drawn.append(truncated_dirichlet.sample(query.prior + at / heat, least, uniform))
         return drawn
+
+    def _rounded(self, profiles: list[np.ndarray]) -> np.ndarray:
+        """Whole steps that sum to one for each state and emission, none below the truncation."""
+        query = self.query
+        assert not isinstance(query, StatePaths)
+        parts = [
+            to_grid(p, query.truncation / p.shape[1] if p.shape[1] > 1 else 0.0) for p in profiles
+        ]
+        return np.concatenate([part.ravel() for part in parts])
 
     def _chain(
         self, chain: StateChain, counts: list[np.ndarray], heat: float, uniform: Uniform
@@ -145,12 +153,9 @@ class ResolvedStates:
         for _ in range(chain.sweeps):
             profiles = self._profiles(counts, path, states, heat, uniform)
             start, transition = _transitions(path, states, chain.transition_prior, uniform)
-            given = tuple(table / _STEPS for table in profiles)
-            path = paths(counts, start, transition, given, heat, uniform)
-        tables = [start[None], transition, *(table / _STEPS for table in profiles)]
-        parts = [path.ravel()]
-        parts += [to_grid(table, 0.0).ravel() for table in tables]
-        return np.concatenate(parts)
+            path = paths(counts, start, transition, tuple(profiles), heat, uniform)
+        moves = [to_grid(table, 0.0).ravel() for table in (start[None], transition)]
+        return np.concatenate([path.ravel(), *moves, self._rounded(profiles)])
 
 
 def paths(
@@ -175,7 +180,7 @@ def _transitions(
     moves = np.full((states + 1, states), prior)
     np.add.at(moves[states], path[:, 0], 1)
     np.add.at(moves, (path[:, :-1].ravel(), path[:, 1:].ravel()), 1)
-    log = LogGamma.of(moves, np.ones_like(moves), -700.0, 700.0).sample(uniform)
+    log = LogGamma.of(moves, np.ones_like(moves), -1e9, 700.0).sample(uniform)
     drawn = np.exp(log - log.max(axis=1, keepdims=True))
     drawn = np.maximum(drawn / drawn.sum(axis=1, keepdims=True), 1e-300)
     return drawn[states], drawn[:states]

@@ -16,7 +16,7 @@ from tacit.infer.hmm.start import first_paths
 from tacit.infer.noise import Law
 from tacit.spec.sampling import Sampling
 
-_LARGE = 100.0  # variance of noise from which a Poisson count may as well be normal
+_LARGE = 24.0  # variance of noise from which a Poisson count may as well be normal
 _WARMUP = 200
 
 

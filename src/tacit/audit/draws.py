@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 
 import numpy as np
@@ -88,14 +89,14 @@ def largest_loss(resolved: ResolvedDraw, temperature: float) -> float:
     corners = np.full((levels, levels), law.truncation)
     np.fill_diagonal(corners, 1 - (levels - 1) * law.truncation)
     points = np.concatenate([simplex.theta, corners])
-    worst = 0.0
-    for one, other in _neighbours(levels, resolved.schema.neighbours):
-        logs = []
-        for counts in (one, other):
-            at = concentration(resolved.query, np.array(counts), temperature)
-            logs.append(log_kernel(points, at) - simplex.log_integral(at))
-        worst = max(worst, float(np.abs(logs[1] - logs[0]).max()))
-    return worst
+
+    @cache  # every data set has many neighbours
+    def log_density(counts: Counts) -> np.ndarray:
+        at = concentration(resolved.query, np.array(counts), temperature)
+        return log_kernel(points, at) - simplex.log_integral(at)
+
+    pairs = _neighbours(levels, resolved.schema.neighbours)
+    return max(float(np.abs(log_density(a) - log_density(b)).max()) for a, b in pairs)
 
 
 def _neighbours(levels: int, relation: Neighbours) -> Iterator[tuple[Counts, Counts]]:
@@ -151,6 +152,7 @@ def largest_mean_loss(resolved: ResolvedDraw, temperature: float) -> float:
     assert isinstance(law, BoundedNormal)
     theta = np.linspace(law.low, law.high, 2001)
 
+    @cache
     def log_density(counts: Counts) -> np.ndarray:
         at_low, at_high, _ = counts
         total = at_high - at_low

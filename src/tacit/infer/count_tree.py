@@ -1,0 +1,299 @@
+"""Exact draws of the true counts in tables that divide the same rows, step by step.
+
+All rows are divided among the levels of a column, those of each level among the levels of another
+one, and so on down to cells that were seen through noise. Each division is Dirichlet-multinomial.
+The likelihood of the noisy cells below a node is a function of its number of rows alone,
+
+    U(m) = sum over (m_1, ..., m_J) adding up to m of DirMult(m_1, ..., m_J | m, a) prod_j U_j(m_j),
+
+with U(s) = noise(y - s) for a cell, and the product of all U where several tables divide the same
+rows. Bottom up this is a chain of convolutions for each division (see `latent_counts`); top down it
+gives exact, independent draws. Windows that would hold more than 2^12 counts are cut into blocks,
+some fifty times narrower than Laplace noise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numba
+import numpy as np
+from scipy.special import gammaln
+
+from tacit.infer.latent_counts import (
+    ROWS,
+    Rows,
+    Weights,
+    convolved,
+    drawn_from,
+    first_block,
+    log_cell,
+    slope_to,
+    split_between,
+    tilt_of,
+)
+from tacit.infer.noise import DEPTH, Law
+
+_WIDEST = 2**12
+_PILOT = 64  # draws that tell where the tree's numbers are
+_ROUNDS = 60
+
+
+@dataclass(eq=False)
+class Cell:
+    """A count seen through noise; `place` is its column among the draws, `power` as elsewhere."""
+
+    seen: float
+    law: Law
+    place: int
+    power: float = 1.0
+    low: float = 0.0
+    high: float = 0.0
+
+
+@dataclass(eq=False)
+class Divided:
+    """Rows divided among parts, with a Dirichlet prior on their shares."""
+
+    prior: np.ndarray
+    parts: tuple[Node, ...]
+    about: float | None = None  # how many rows there are, roughly
+    tails: list[Weights] = field(default_factory=list)
+    cells: list[Weights] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class Alike:
+    """The same rows, divided in several ways."""
+
+    ways: tuple[Node, ...]
+
+
+Node = Cell | Divided | Alike
+
+
+def sample_tree(root: Node, rows: Rows, size: int, rng: np.random.Generator) -> np.ndarray:
+    """`size` independent draws of all cells, shape (size, cells); `rows.missing` is not used."""
+    cells = _cells(root)
+    most = np.inf if rows.most is None else float(rows.most)
+    for cell in cells:
+        _open(cell, most)
+    for turn in range(_ROUNDS):
+        width = max(cell.high - cell.low for cell in cells)
+        block = 1 if width <= _WIDEST else int(np.ceil(width / _WIDEST)) | 1
+        everyone = _all_rows(root, rows, block)
+        if everyone is None:  # tables that cannot be true together within these windows
+            for cell in cells:
+                _widen(cell, most)
+            continue
+        pilot = _draw(root, everyone, cells, _PILOT, block, rng)
+        if not _settle(cells, pilot, most) and turn > 0:
+            break
+    assert everyone is not None  # windows that hold everything disagree on nothing
+    return _draw(root, everyone, cells, size, block, rng)
+
+
+def _cells(node: Node) -> list[Cell]:
+    match node:
+        case Cell():
+            return [node]
+        case Divided(parts=below) | Alike(ways=below):
+            return [cell for part in below for cell in _cells(part)]
+
+
+def _open(cell: Cell, most: float) -> None:
+    centre = float(np.clip(cell.seen, 0, most))
+    reach = cell.law.reach / cell.power + 1
+    cell.low = max(np.floor(centre - reach), 0.0)
+    cell.high = min(np.ceil(centre + reach), most)
+
+
+def _widen(cell: Cell, most: float) -> None:
+    width = cell.high - cell.low + 1
+    cell.low, cell.high = max(cell.low - width, 0.0), min(cell.high + width, most)
+
+
+def _settle(cells: list[Cell], pilot: np.ndarray, most: float) -> bool:
+    """Widen the windows whose edge still matters, as it may under a strong prior."""
+    grown = False
+    for cell in cells:
+        width = cell.high - cell.low + 1
+        drawn = pilot[:, cell.place]
+        if cell.low > 0 and drawn.min() < cell.low + width / 5:
+            cell.low, grown = max(cell.low - width, 0.0), True
+        if cell.high < most and drawn.max() > cell.high - width / 5:
+            cell.high, grown = min(cell.high + width, most), True
+    return grown
+
+
+def _all_rows(root: Node, rows: Rows, block: int) -> Weights | None:
+    """The posterior of the number of rows, in blocks."""
+    found = _likelihood(root, block)
+    if found is None:
+        return None
+    within = rows.in_blocks(block)
+    last = found.low + len(found.log) - 1
+    most = last if within.most is None else min(last, within.most)
+    found = _within(found, max(found.low, within.least), most)
+    return None if found is None else found.plus(log_cell(found.support, ROWS, block))
+
+
+def _likelihood(node: Node, block: int) -> Weights | None:
+    """log U over all numbers of rows that the windows allow; None if they allow none."""
+    match node:
+        case Cell():
+            s = np.arange(np.floor(node.low / block), np.ceil(node.high / block) + 1)
+            law = Law(node.law.family, node.law.scale / block)
+            return Weights(int(s[0]), node.power * law.log(node.seen / block - s))
+        case Alike():
+            ways = [_likelihood(way, block) for way in node.ways]
+            known = [way for way in ways if way is not None]
+            low = max((way.low for way in known), default=0)
+            high = min((way.low + len(way.log) - 1 for way in known), default=0)
+            if len(known) < len(ways) or low > high:
+                return None
+            cut = [way.log[low - way.low : high - way.low + 1] for way in known]
+            return Weights(low, np.sum(cut, axis=0))
+        case Divided():
+            return _divided(node, block)
+
+
+def _divided(node: Divided, block: int) -> Weights | None:
+    found = [_likelihood(part, block) for part in node.parts]
+    parts = [part for part in found if part is not None]
+    if len(parts) < len(found):
+        return None
+    cells = [p.plus(log_cell(p.support, a, block)) for p, a in zip(parts, node.prior, strict=True)]
+    low = sum(cell.low for cell in cells)
+    high = sum(cell.low + len(cell.log) - 1 for cell in cells)
+    # The tilt cancels; it puts the sums that matter where a Fourier convolution is accurate.
+    tilt = _tilt(cells, node, low, high, block)
+    node.cells = [cell.tilted(tilt).trimmed() for cell in cells]
+    node.tails = [node.cells[-1]]
+    for cell in reversed(node.cells[:-1]):
+        node.tails.insert(0, convolved(cell, node.tails[0]))
+    total = _extended(node.tails[0].tilted(-tilt), low, high)
+    return total.plus(-log_ways(total.support, node.prior, block))
+
+
+def _tilt(cells: list[Weights], node: Divided, low: int, high: int, block: int) -> float:
+    if node.about is None:  # where these cells alone would have their sum
+        return tilt_of(cells, float(node.prior.sum()), Rows(0, None, block=block))
+    edge = min(1.0, (high - low) / 2)  # at the very edge all but one sum would be lost
+    about = float(np.clip(node.about / block, low + edge, high - edge))
+    return slope_to(cells, about, about)
+
+
+def _within(weights: Weights, low: int, high: int) -> Weights | None:
+    if low > high:
+        return None
+    return Weights(low, weights.log[low - weights.low : high - weights.low + 1])
+
+
+def _extended(weights: Weights, low: int, high: int) -> Weights:
+    """Straight on where the convolution could not tell; a better tilt puts nothing there."""
+    log = weights.log.copy()
+    known = np.isfinite(log)
+    at = np.arange(len(log))
+    log = np.interp(at, at[known], log[known])
+    step = max(1, min(len(log) // 8, 16))
+    rise, fall = DEPTH, -DEPTH  # where all but one sum fell below what can be told from nothing
+    if len(log) > step:
+        rise, fall = (log[step] - log[0]) / step, (log[-1] - log[-1 - step]) / step
+    before = np.arange(low - weights.low, 0)
+    after = np.arange(1, high - weights.low - len(log) + 2)
+    return Weights(low, np.concatenate([log[0] + rise * before, log, log[-1] + fall * after]))
+
+
+def log_ways(rows: np.ndarray, prior: np.ndarray, block: int) -> np.ndarray:
+    """log of what the cells' weights add up to at each total: the Dirichlet-multinomial's constant.
+
+    In closed form, but for the first blocks: there a sum of blocks is not the block of the sum.
+    """
+    total, n = float(prior.sum()), block * rows
+    log = gammaln(n + total) - gammaln(n + 1)
+    if block == 1:
+        log += gammaln(prior).sum() - gammaln(total)
+    else:
+        first = _first_ways(tuple(prior.tolist()), block)
+        last = block * (len(first) - 1.0)
+        log += first[-1] - (gammaln(last + total) - gammaln(last + 1))  # goes on where they end
+        few = rows < len(first)
+        log[few] = first[rows[few].astype(int)]
+    return log
+
+
+@lru_cache(maxsize=256)
+def _first_ways(prior: tuple[float, ...], block: int) -> np.ndarray:
+    size = min(16 + int(4 * len(prior) ** 1.5), 2048)
+    q = np.arange(size, dtype=float)
+    log = log_cell(q, prior[0], block)
+    for a in prior[1:]:
+        log = _log_convolved(log, log_cell(q, a, block))
+    return log
+
+
+@numba.njit(cache=True)
+def _log_convolved(a, b):  # type: ignore[no-untyped-def]
+    out = np.empty(a.size)
+    for k in range(a.size):
+        top = -np.inf
+        for i in range(k + 1):
+            top = max(top, a[i] + b[k - i])
+        mass = 0.0
+        for i in range(k + 1):
+            mass += np.exp(a[i] + b[k - i] - top)
+        out[k] = top + np.log(mass)
+    return out
+
+
+def _draw(
+    root: Node,
+    everyone: Weights,
+    cells: list[Cell],
+    size: int,
+    block: int,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    out = np.zeros((size, 1 + max(cell.place for cell in cells)), dtype=np.int64)
+    _down(root, drawn_from(everyone, size, rng), 1.0, out, block, rng)
+    return out
+
+
+def _down(
+    node: Node,
+    rows: np.ndarray,
+    prior: float,
+    out: np.ndarray,
+    block: int,
+    rng: np.random.Generator,
+) -> None:
+    """Divide the rows of each draw."""
+    match node:
+        case Cell():
+            out[:, node.place] = rows if block == 1 else _unblocked(rows, prior, block, rng)
+        case Alike():
+            for way in node.ways:
+                _down(way, rows, prior, out, block, rng)
+        case Divided():
+            node.about = float(block * rows.mean())
+            left = rows
+            for j, cell in enumerate(node.cells):
+                rest = node.tails[j]
+                left = np.clip(left, rest.low, rest.low + len(rest.log) - 1)
+                part = left
+                if j + 1 < len(node.cells):
+                    part = split_between(cell, node.tails[j + 1], left, rng)
+                    left = left - part
+                _down(node.parts[j], part, float(node.prior[j]), out, block, rng)
+
+
+def _unblocked(blocks: np.ndarray, a: float, block: int, rng: np.random.Generator) -> np.ndarray:
+    """A count within each block. Totals then agree to within blocks, far below the noise."""
+    counts = block * blocks + rng.integers(-(block // 2), block // 2 + 1, size=blocks.shape)
+    log = log_cell(first_block(block), a, 1)
+    chance = np.exp(log - log.max())
+    first = blocks <= 0
+    counts[first] = rng.choice(len(chance), size=int(first.sum()), p=chance / chance.sum())
+    return counts

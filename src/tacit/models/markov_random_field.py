@@ -1,0 +1,105 @@
+"""A fully observed discrete Markov random field, from noisy tables of its cliques."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, Unpack
+
+import numpy as np
+
+from tacit.infer.fields import draw_field
+from tacit.models.description import describe, number
+from tacit.posterior import FieldPosterior
+from tacit.posterior.field import margin_name, potential_name
+from tacit.spec.errors import ModelError
+from tacit.spec.queries import Counts
+from tacit.spec.release import Release
+from tacit.spec.sampling import Sampling, SamplingOptions
+
+
+@dataclass(frozen=True)
+class MarkovRandomField:
+    """Columns with p(x) proportional to exp of the sum of a log potential for each clique.
+
+    Parameters
+    ----------
+    cliques
+        Tuples of columns that interact directly: `[("ward", "shift"), ("shift", "harm")]`. A clique
+        inside another one adds nothing and is left out.
+    sd
+        The standard deviation of the normal prior of every log potential. It also settles what the
+        data cannot: a constant moved from one potential to another.
+
+    One table is released for each clique. All combinations of levels of all columns are listed, so
+    their number is limited to 20,000. A missing value is one more level inside; what is reported
+    is about rows without missing values.
+
+    Examples
+    --------
+    >>> MarkovRandomField([("a", "b"), ("b", "c"), ("b",)]).query().columns
+    (('a', 'b'), ('b', 'c'))
+    """
+
+    cliques: Sequence[Sequence[str]]
+    sd: float = 2.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "cliques", _largest(self.cliques))
+        object.__setattr__(self, "sd", number(self.sd, "sd", above=0))
+        if not 1e-3 <= self.sd <= 1e3:
+            raise ModelError(f"Expected 0.001 <= sd={self.sd} <= 1000.")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(chain.from_iterable(self.cliques)))
+
+    def query(self) -> Counts:
+        return Counts(tuple(tuple(clique) for clique in self.cliques))
+
+    def posterior(self, release: Release, **sampling: Unpack[SamplingOptions]) -> FieldPosterior:
+        """The posterior of the cliques' probabilities and of their log potentials."""
+        how = Sampling.of(sampling)
+        cliques = [tuple(clique) for clique in self.cliques]
+        found = draw_field(release, self.columns, cliques, self.sd, how)
+        draws = {margin_name(c): p for c, p in zip(cliques, found.margins, strict=True)}
+        draws |= {potential_name(c): t for c, t in zip(cliques, found.potentials, strict=True)}
+        return FieldPosterior.of(
+            describe(self),
+            release,
+            how,
+            {**draws, "rows": found.rows},
+            dims={name(c): c for name in (margin_name, potential_name) for c in cliques},
+            coords={name: release.schema[name].labels for name in self.columns},
+            predicted=found.predicted,
+        )
+
+    def log_prior(self, draws: Mapping[str, np.ndarray], release: Release) -> np.ndarray:
+        """The log density of the prior at draws of the log potentials."""
+        parts = [draws[potential_name(tuple(clique))] for clique in self.cliques]
+        each = [-0.5 * (theta.reshape(len(theta), -1) ** 2).sum(axis=1) for theta in parts]
+        return np.asarray(sum(each) / self.sd**2)
+
+
+def _largest(cliques: Any) -> tuple[tuple[str, ...], ...]:
+    """Cliques that are inside no other one."""
+    if isinstance(cliques, str) or not isinstance(cliques, Sequence) or not cliques:
+        raise ModelError('Expected cliques such as [("a", "b"), ("b", "c")].')
+    given = [(clique,) if isinstance(clique, str) else clique for clique in cliques]
+    for clique in given:
+        named = isinstance(clique, (tuple, list)) and all(
+            isinstance(name, str) and name for name in clique
+        )
+        if not named or not clique or len(set(clique)) < len(clique):
+            raise ModelError(f"Expected a clique to be columns, each once, got {clique!r}.")
+    kept: list[tuple[str, ...]] = []
+    for i, clique in enumerate(map(tuple, given)):
+        inside = [set(clique) < set(other) for other in given]
+        again = [set(clique) == set(other) for other in given[:i]]
+        if not any(inside) and not any(again):
+            kept.append(clique)
+    names = [name(c) for name in (margin_name, potential_name) for c in kept]
+    if len({*names, *chain.from_iterable(kept)}) < len(names) + len(set().union(*kept)):
+        raise ModelError("Expected column names that give each table a name of its own.")
+    return tuple(kept)

@@ -1,0 +1,43 @@
+"""Cells of a table that the analyst has, as positions among public labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tacit.posterior.base import column_of
+from tacit.spec.columns import Column
+
+
+def codes_of(table: Mapping[str, Any], column: Column) -> np.ndarray:
+    """The position of each cell among the column's labels, and -1 where it has none.
+
+    Cells are read as the wall reads them: a value outside the public domain is missing, or the
+    column's default where it has one.
+    """
+    cells = np.asarray(column_of(table, column.name), dtype=object).ravel()
+    numbers = not isinstance(column.labels[0], str)
+    known = {_text(label, numbers): code for code, label in enumerate(column.labels)}
+    other = -1 if column.default is None else column.labels.index(column.default)
+    return np.array([known.get(_text(cell, numbers), other) for cell in cells], dtype=np.int64)
+
+
+def _text(cell: Any, numbers: bool) -> str | None:
+    """A cell as text; whole numbers look the same whatever their type, where labels are numbers."""
+    if cell is None:
+        return None
+    if hasattr(cell, "isoformat"):
+        return str(cell.isoformat())[:10]
+    if isinstance(cell, (bool, np.bool_)):
+        return str(bool(cell)).lower() if numbers else str(bool(cell))
+    if isinstance(cell, str) and not numbers:
+        return cell.strip()
+    try:
+        number = float(cell)
+    except (TypeError, ValueError):
+        return str(cell).strip().lower()
+    if number != number:  # noqa: PLR0124 - NaN
+        return None
+    return str(int(number)) if number.is_integer() else str(number)
