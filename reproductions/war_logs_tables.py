@@ -68,9 +68,8 @@ def likelihood_table(one: HeldOut, curves: dict[str, Curve], what: str = "by_row
         values = getattr(curves[method], what)
         apart = values - plain[:, : values.shape[1]]
         error = apart.std(axis=1, ddof=1) / np.sqrt(values.shape[1])
-        rows.append(
-            (method, [f"{round(m, 4) + 0.0:+.4f} ± {s:.4f}" for m, s in zip(apart.mean(axis=1), error)])
-        )  # fmt: skip
+        mean = np.round(apart.mean(axis=1), 4) + 0.0  # no -0.0000
+        rows.append((method, [f"{m:+.4f} ± {s:.4f}" for m, s in zip(mean, error, strict=True)]))
     return table(one.title, [f"epsilon {e:g}" for e in one.epsilons], rows)
 
 
