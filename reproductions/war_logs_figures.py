@@ -134,11 +134,12 @@ def state_maps(path: Path, columns: list[Maps]) -> None:
             axes.set_title(method + agrees + mark, loc="left", fontsize=9, pad=2)
             names = maps.sequences
             axes.set_yticks(range(len(names)), names, fontsize=5.5 if len(names) > 8 else 7)
-            some = [t for t, label in enumerate(maps.times) if label.endswith("-01")]
-            labels = [maps.times[t][:4] for t in some] if i == rows - 1 else []
-            axes.set_xticks(some, labels or [""] * len(some), fontsize=8)
+            januaries = [t for t, label in enumerate(maps.times) if label.endswith("-01")]
+            some = januaries or list(range(0, len(maps.times), 1 + len(maps.times) // 8))
+            labels = [maps.times[t].removesuffix("-01") for t in some]
+            axes.set_xticks(some, labels if i == rows - 1 else [""] * len(some), fontsize=8)
             axes.tick_params(length=2)
-            for t in some[1:]:
+            for t in januaries[1:]:
                 axes.axvline(t - 0.5, color="white", lw=0.6)
         keys = [Patch(color=tuple(c), label=f"state {k + 1}") for k, c in enumerate(colours)]
         grid[0, j].legend(

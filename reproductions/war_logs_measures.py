@@ -122,7 +122,7 @@ def log_likelihoods(
         p = np.maximum(chance[each, state][:, some], 1e-300)
         by_row += float(rows[some] @ np.log(p.mean(axis=0)))
         by_cell += float(logsumexp(np.log(p) @ rows[some]) - np.log(len(p)))
-    total = panel.rows[cells].sum()
+    total = max(1, panel.rows[cells].sum())
     return by_row / total, by_cell / total
 
 

@@ -27,6 +27,11 @@ class Results:
     varied: list[Variation]
 
 
+_REPORTS = """ In the declassified reports `target` is damaged, so that type, category and suicide
+are used; rows without a governorate are outside the panel. Its cells are far emptier than those
+of the paper."""
+
+
 def page(results: Results) -> str:
     """The whole page."""
     parts = (_head, _maps, _profiles, _likelihoods, _states, _slips, _yours)
@@ -57,9 +62,7 @@ epsilon.
 
 The simulated panels have ten true states for the held-out experiment, and two or three for the
 maps. The paper's numbers, 390,000 rows at a median of 972 for Iraq, mean about 400 cells: some
-seven regions. In the declassified reports `target` is damaged, so that type, category and suicide
-are used; rows without a governorate are outside the panel. Its cells are far emptier than those
-of the paper.
+seven regions.{_REPORTS if results.panels[-1].name == "iraq" else ""}
 
 - Neighbours replace one row, and one release of all counts costs epsilon. Each of D features has
   an L1 sensitivity of 2, so that the paper's noise is Laplace(2 D / epsilon): epsilon 5 is 1 for
