@@ -41,6 +41,7 @@ bench: $(STAMP)
 reproduce: $(STAMP)
 	$(BIN)/python reproductions/accounting.py
 	$(BIN)/python reproductions/conjugate.py
+	$(BIN)/python reproductions/war_logs.py
 
 # Coverage of the intervals at full size; the result is committed under docs/.
 calibration: $(STAMP)

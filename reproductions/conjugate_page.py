@@ -49,10 +49,10 @@ class Results:
 def page(results: Results) -> str:
     """The whole page."""
     parts = (_head, _figure1, _figure2, _table1, _adversary, _lemma1)
-    return "\n".join(_wrapped(part(results)) for part in parts)
+    return "\n".join(wrapped(part(results)) for part in parts)
 
 
-def _wrapped(text: str) -> str:
+def wrapped(text: str) -> str:
     """Paragraphs and items filled anew, now that the numbers are in."""
 
     def filled(block: str, indent: str = "") -> str:
