@@ -31,7 +31,7 @@ class Size:
     large_entries: int = 972
     epsilons: tuple[float, ...] = (0.1, 0.3, 1.0, 3.0, 10.0)
     splits: int = 10  # the paper's
-    ops_splits: int = 5  # its supplement's
+    ops_splits: int = 10
     effort: Effort = field(default_factory=Effort)
     command: str = "make reproduce"
 

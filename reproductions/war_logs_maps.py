@@ -10,7 +10,6 @@ from war_logs_data import Panel
 from war_logs_measures import AWARE, NONE, OPS, OPS100, PAPER, Effort, posterior
 
 import tacit
-from tacit.accounting.draws import GRID
 from tacit.posterior import HiddenStatesPosterior
 from tacit.spec.protocols import Sweep
 from tacit.testing import simulated_release
@@ -80,9 +79,8 @@ def ops_sweeps(
     path = path.reshape(panel.shape)
     kept = []
     for _ in range(effort.sweeps):
-        steps = resolved._profiles(counts, path, states, heat, uniform)  # noqa: SLF001
+        profiles = tuple(resolved._profiles(counts, path, states, heat, uniform))  # noqa: SLF001
         start, transition = _transitions(path, states, chain.transition_prior, uniform)
-        profiles = tuple(table * GRID for table in steps)
         path = paths(counts, start, transition, profiles, heat, uniform).astype(int)
         kept.append(Sweep(released, path, start, transition, profiles))
     last = model.posterior(released)

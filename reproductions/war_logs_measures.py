@@ -43,7 +43,7 @@ class Effort:
     chains: int = 2
     kept: int = 100
     sweeps: int = 200  # of OPS for a map
-    short: int = 100  # of OPS for a held-out split: it is by far the slowest
+    short: int = 200  # of OPS for a held-out split
 
 
 def least_noise(panel: Panel, epsilon: float) -> Mechanism:
@@ -75,6 +75,8 @@ def posterior(
 ) -> HiddenStatesPosterior:
     """What a method finds. Held-out cells must have no rows: OPS cannot leave them out."""
     prior: Any = {"transition_prior": transition_prior}
+    if method not in (AWARE, AWARE_PURE):
+        prior["centre"] = "uniform"
     model = panel.model(states, held_out, **prior)
     options: Any = {"draws": effort.draws, "chains": effort.chains, "seed": seed}
     if method == NONE:
