@@ -84,8 +84,6 @@ def _counts(
     n: int | None,
 ) -> tuple[Counts, tuple[Block, ...], Parts]:
     """The tables, and the query that they answer: a count of each level where given so."""
-    if query.by:
-        raise QueryError("Expected Counts without by=: give columns that are counted together.")
     match query.columns:
         case (Is(column=name) as key,) if not set(values) <= {*labels_of(key, schema), None}:
             query = Counts((name,))  # proportions of a whole add up
@@ -100,7 +98,7 @@ def _counts(
             raise QueryError(f"Expected a mapping of counts for each of {_listed(query.names)}.")
     blocks, parts = [], []
     for name, keys in zip(query.names, query.tables, strict=True):
-        block, numbers = _table(given[name], name, keys, schema, n)
+        block, numbers = _table(given[name], name, (*query.by, *keys), schema, n)
         blocks.append(block)
         parts.append((numbers, _scale(scale, name)))
     return query, tuple(blocks), parts

@@ -141,9 +141,9 @@ class Release:
         values
             The noisy numbers. For `Counts` of one column: from level to count, None being the
             missing values; one of two levels is enough where both add up to `n`. For columns
-            counted together: from a tuple of levels to count. For several tables: from each entry
-            of the query's columns to such a mapping. For `Moments`:
-            from name to number, "rows", "bmi", "bmi*bmi", as sums in the original units.
+            counted together, or within `by`: from a tuple of levels to count. For several tables:
+            from each entry of the query's columns to such a mapping. For `Moments`: from name to
+            number, "rows", "bmi", "bmi*bmi", as sums in the original units.
         schema, query
             What the numbers are about. `Moments(..., centred=False)` for sums of x itself.
         noise
