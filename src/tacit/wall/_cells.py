@@ -14,6 +14,7 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -243,4 +244,10 @@ def _from_numpy(values: np.ndarray) -> pa.Array:
         return pa.array(values.astype("f8"))
     if kind == "M":
         return _moments(pa.array(values.astype("M8[us]")))
+    if kind == "U" and values.ndim == 1:  # equal texts are read once
+        try:
+            codes, distinct = pd.factorize(values.astype(object))
+            return texts(distinct).take(pa.array(codes))
+        except Exception:  # noqa: BLE001 - some cell holds no character: one by one
+            return texts(_each(values))
     return texts(_each(values))
