@@ -75,9 +75,9 @@ seven regions.{_REPORTS if results.panels[-1].name == "iraq" else ""}
   {effort.short} for a split. Its epsilon holds only if the chain had converged.
 - Tacit keeps {effort.draws * effort.chains} draws of {effort.chains} chains, whole paths at a time.
   "Believed" is `noise="plugin"`, the projection; the default is noise-aware.
-- All have Dirichlet priors with concentration 1: the paper does not give its own. Tacit's noise-aware
-  posteriors have the default, whose emissions are centred half way between equal shares and those of
-  all cells together.
+- All have Dirichlet priors with concentration 1: the paper does not give its own. Tacit's
+  noise-aware posteriors have the default, whose emissions are centred half way between equal
+  shares and those of all cells together.
 """
 
 
