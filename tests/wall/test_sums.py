@@ -424,6 +424,62 @@ def calls_itself(row, state, out):
         calls_itself(row - 1, state, out)
 
 
+def writes_state_by_visiting_it(row, state, out):
+    if row[0] == 777:  # no row that is made up has it
+        for x in np.nditer(state):
+            x[()] = 1.0
+    out[0] = state[0]
+
+
+def writes_state_by_cleaning_it(row, state, out):
+    if row[0] == 777:
+        np.nan_to_num(state, copy=False)
+    out[0] = state[0]
+
+
+def writes_state_if_asked(row, state, out):
+    if row[0] == 777:
+        np.dot(np.ones((1, 1)), np.ones(1), state[:1])
+    out[0] = state[0]
+
+
+def sets_a_setting(row, state, out):
+    if row[0] == 777:
+        numba.set_num_threads(1)
+    out[0] = numba.get_num_threads()
+
+
+LARGE = np.zeros(200_000)
+
+
+def uses_a_large_array(row, state, out):
+    out[0] = LARGE[0]
+
+
+MEMORY = np.zeros(3)
+
+
+@numba.njit
+def remembers(row, memory=MEMORY):
+    memory[0] += 1
+    return memory[0]
+
+
+def calls_one_that_remembers(row, state, out):
+    out[0] = remembers(row)
+
+
+def impostor(row, state, out):
+    out[0] = np.random.random()
+
+
+impostor.__module__ = "numpy.evil"
+
+
+def calls_an_impostor(row, state, out):
+    impostor(row, state, out)
+
+
 BOX = [0.0]
 
 
@@ -450,6 +506,13 @@ def does_not_compile(row, state, out):
         hides_random,
         uses_a_module,
         calls_itself,
+        writes_state_by_visiting_it,
+        writes_state_by_cleaning_it,
+        writes_state_if_asked,
+        sets_a_setting,
+        uses_a_large_array,
+        calls_one_that_remembers,
+        calls_an_impostor,
         uses_a_list,
         does_not_compile,
     ],
@@ -585,6 +648,22 @@ def test_a_jax_map_that_calls_back_is_refused(function):
     with pytest.raises(tacit.QueryError, match="call back"):
         wall.release(query, tacit.Laplace(0.5))
     assert str(wall.remaining.epsilon) == "1"
+
+
+def test_what_was_checked_is_what_runs():
+    """A function that shows another face when it is traced again is not traced again."""
+    seen, calls = [], []
+
+    def two_faced(row, state):
+        calls.append(1)
+        if len(calls) > 1:
+            jax.debug.callback(seen.append, row[0])
+        return row[:1]
+
+    query = tacit.BoundedSum(tacit.JaxMap(two_faced), NAMES, size=1, clip=1.0)
+    wall = tacit.Wall(table(5), schema(), budget=tacit.Budget(1), ledger=":memory:")
+    wall.release(query, tacit.Laplace(0.5))
+    assert (len(calls), seen) == (1, [])
 
 
 def test_a_map_of_the_wrong_size_is_refused_before_the_charge():

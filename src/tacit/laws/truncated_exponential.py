@@ -11,9 +11,10 @@ def of(v: Array, rate: Array | float, length: Array | float) -> Array:
     """Densities proportional to exp(-rate x) on [0, length]; the tail is at small v.
 
     There a double has all its bits. At v near 1 neighbours are 2^-53 apart, and so are numbers near
-    x = 0, relative to 1 / rate.
+    x = 0, relative to 1 / rate, or to the length where that is shorter.
     """  # proof: draw-dense
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         far = -np.log(v + (1 - v) * np.exp(-rate * length))
         near = -np.log1p((1 - v) * np.expm1(-rate * length))
-        return np.where(v < 0.5, far, near) / rate
+        # On a short piece the first would be the logarithm of something near 1.
+        return np.where((v < 0.5) & (rate * length > 1), far, near) / rate

@@ -181,6 +181,8 @@ class StateChain:
         check_states(self.states)
         object.__setattr__(self, "prior", checked_prior(self.prior))
         object.__setattr__(self, "transition_prior", checked_prior(self.transition_prior))
+        if self.transition_prior < 1e-3:  # doubles could not tell apart what it makes of a state
+            raise QueryError(f"Expected transition_prior={self.transition_prior} >= 1e-3.")
         object.__setattr__(self, "truncation", checked_share(self.truncation))
         whole = isinstance(self.sweeps, int) and not isinstance(self.sweeps, bool)
         if not whole or not 1 <= self.sweeps <= 10**5:

@@ -18,18 +18,21 @@ import numpy as np
 
 from tacit.spec.errors import QueryError
 
-_MODULES = {"numpy", "math", "numba"}
+_MODULES = {"numpy", "math"}
+_DEFAULT = "a default"
+_NUMBERS = (int, float, complex, bool, np.generic)
+_LARGEST = 10**6  # bytes of an array that Numba freezes
 # Attributes and names by which generators, memory that was not cleared, aliases that can be written
 # to, and the world outside are reached.
 _REFUSED = {
     "random", "empty", "empty_like", "ndarray", "objmode", "print", "open", "input", "eval", "exec",
     "carray", "farray", "ascontiguousarray", "asfortranarray", "asarray", "flat", "fill_diagonal",
-    "as_strided",
+    "as_strided", "nditer", "nan_to_num", "dot", "__import__", "getattr", "setattr", "globals",
 }  # fmt: skip
+_HOMES = (np, np.linalg, np.fft)
 _REFUSED_OBJECTS = [getattr(np, name) for name in _REFUSED if hasattr(np, name)]
 _PLAIN = (
-    int, float, complex, bool, str, bytes, type(None), type, np.generic, np.ndarray, np.ufunc,
-    np.dtype,
+    int, float, complex, bool, str, bytes, type(None), np.generic, np.ndarray, np.ufunc, np.dtype,
 )  # fmt: skip
 
 
@@ -49,15 +52,15 @@ def _rebuilt(function: Any, inside: tuple[types.CodeType, ...]) -> Any:
     if bad := sorted(used & _REFUSED):
         raise QueryError(
             f"A map may not use {bad[0]!r}: it could carry something from one row to another. "
-            "Use np.zeros for scratch memory, .copy() for a copy, and pass random numbers in the "
-            "state."
+            "Use np.zeros for scratch memory, .copy() for a copy, a @ b for np.dot(a, b), and pass "
+            "random numbers in the state."
         )
     scope = dict(plain.__globals__)
     for name in used & set(scope):
         scope[name] = _allowed(name, scope[name], inside)
     cells = zip(plain.__code__.co_freevars, plain.__closure__ or ())
     closure = tuple(types.CellType(_allowed(n, c.cell_contents, inside)) for n, c in cells)
-    defaults = tuple(_allowed("a default", d, inside) for d in plain.__defaults__ or ())
+    defaults = tuple(_allowed(_DEFAULT, d, inside) for d in plain.__defaults__ or ())
     again = types.FunctionType(plain.__code__, scope, plain.__name__, defaults, closure)
     return numba.njit(boundscheck=True, nogil=True)(again)
 
@@ -66,7 +69,11 @@ def _allowed(name: str, value: Any, inside: tuple[types.CodeType, ...]) -> Any:
     """The value itself, a helper rebuilt, or a refusal."""
     if any(value is refused for refused in _REFUSED_OBJECTS):
         raise QueryError(f"A map may not use {name!r}: it leaves memory uncleared, or aliases it.")
-    if isinstance(value, _PLAIN):
+    if isinstance(value, np.ndarray) and (value.nbytes > _LARGEST or name == _DEFAULT):
+        raise QueryError(
+            f"A map takes large arrays, and those of a default, in its state: {name!r}."
+        )
+    if isinstance(value, _PLAIN) or (isinstance(value, type) and issubclass(value, _NUMBERS)):
         return value
     if isinstance(value, tuple):
         return tuple(_allowed(name, part, inside) for part in value)
@@ -76,8 +83,7 @@ def _allowed(name: str, value: Any, inside: tuple[types.CodeType, ...]) -> Any:
         raise QueryError(
             f"A map may use NumPy, math and functions imported by name; it uses {value.__name__}."
         )
-    home = (getattr(value, "__module__", None) or "").split(".")
-    if home[0] == "numpy" and "random" not in home and callable(value):
+    if any(getattr(home, getattr(value, "__name__", ""), None) is value for home in _HOMES):
         return value
     if isinstance(value, types.BuiltinFunctionType) and value.__self__ is math:
         return value

@@ -111,8 +111,6 @@ def jax_kernel(
             parts = [jnp.ravel(result)]
         return jnp.concatenate(parts).astype(row.dtype)
 
-    side_by_side = jax.jit(jax.vmap(flat, in_axes=(0, None)))
-    one_by_one = jax.jit(lambda rows, state: jax.lax.map(lambda row: flat(row, state), rows))
     known: dict[Any, JaxKernel] = {}
 
     def for_state(state: Any) -> JaxKernel:
@@ -134,6 +132,8 @@ def jax_kernel(
                     f"Expected the map to return {numbers} numbers, "
                     f"got {traced.out_avals[0].shape[0]}."
                 )
+            # What was checked is what runs: the function itself is never called again.
+            side_by_side, one_by_one = _compiled(traced)
             loops = any(part in name for name in _primitives(traced.jaxpr) for part in _LOOPS)
             ways = (one_by_one,) if loops else (side_by_side, one_by_one)
             states = (state, jax.tree.map(_other, state))
@@ -151,6 +151,22 @@ def jax_kernel(
         return known[kind]
 
     return for_state
+
+
+def _compiled(traced: Any) -> tuple[Any, Any]:
+    """A traced program over rows, all at once or one after the other."""
+    import jax
+    from jax.extend.core import jaxpr_as_fun
+
+    program = jaxpr_as_fun(traced)
+
+    def of_row(row: Any, state: Any) -> Any:
+        return program(row, *jax.tree.leaves(state))[0]
+
+    return (
+        jax.jit(jax.vmap(of_row, in_axes=(0, None))),
+        jax.jit(lambda rows, state: jax.lax.map(lambda row: of_row(row, state), rows)),
+    )
 
 
 def _alike(run: Any, state: Any, chunk: int, columns: int, dtype: Any) -> bool:
