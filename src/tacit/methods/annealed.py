@@ -108,6 +108,7 @@ class AnnealedImportance:
         plan = self._plan(schema)
         powers = self._powers(plan, law, schema)
         rng = np.random.default_rng(sampling.get("seed"))
+        releaser.quote(ConjugateDraw(law), Exponential(1))  # refused before it is paid for
         lease = releaser.prepay(plan)
         # Before the first level stands the prior, which is public.
         prior = np.tile(law.prior, (self.runs, 1))

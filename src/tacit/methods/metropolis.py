@@ -107,6 +107,9 @@ class PrivateMetropolis:
         length, plan = self._plan(walk, releaser)
         clip = walk.slope * length * releaser.schema.max_rows_per_unit
         rule = Rule(self.acceptance, walk, clip, self._heat(clip, releaser.schema))
+        barker = self.acceptance == "barker"
+        trial: Any = Exponential(1) if barker else Gaussian(1, "1e-6")
+        releaser.quote(rule.question(here, here, 0.0), trial)  # refused before it is paid for
         lease = releaser.prepay(plan)
         rng = np.random.default_rng(sampling.get("seed"))
         places, release = np.empty((self.steps, here.size)), None
