@@ -132,6 +132,9 @@ class Recorder:
     schema = property(lambda self: self.releaser.schema)
     remaining = property(lambda self: self.releaser.remaining)
 
+    def quote(self, query, mechanism):
+        return self.releaser.quote(query, mechanism)
+
     def prepay(self, plan):
         self.lease = self.releaser.prepay(plan)
         return self
