@@ -26,7 +26,7 @@ from tacit.spec.release import Block, Noise
 enable_features("contrib")
 
 _VECTOR = vector_domain(atom_domain(T="i64"))
-_BULK = 10_000  # from here on OpenDP's samplers would be felt
+_BULK = 1_000  # from here on OpenDP's samplers would be felt
 _CORES = os.cpu_count() or 1
 _THREADED = 8_000  # numbers for which a thread pays
 # Keeps statistic plus noise inside int64 (accounting keeps the noise below 2^61).
