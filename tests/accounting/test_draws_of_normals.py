@@ -408,3 +408,17 @@ def test_draws_of_coefficients_are_as_private_as_gaussian_noise(relation, radius
                 twin = max(twin, excess(logs, log_area, 0.9 * middle * mu)[0])
     assert closest > 0.05
     assert twin > 1e-3  # a slope of less than that is not enough
+
+
+def test_a_regression_without_a_ball_has_no_bound_for_all_n():
+    """Why there is none: one row moves the posterior by ever more of its standard deviations."""
+
+    def moved(n):
+        z, y = np.full(n, n**-0.5), np.ones(n)
+        other_z, other_y = z.copy(), y.copy()
+        other_z[0], other_y[0] = 1.0, -1.0
+        precision = [1 + z @ z, 1 + other_z @ other_z]
+        mean = [z @ y / precision[0], other_z @ other_y / precision[1]]
+        return abs(mean[0] - mean[1]) * precision[0] ** 0.5
+
+    assert [round(moved(n), 1) for n in (100, 10**4, 10**6)] == [2.9, 24.0, 236.2]
