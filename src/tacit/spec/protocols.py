@@ -12,6 +12,7 @@ import numpy as np
 from tacit.spec.budget import Budget, Spent
 from tacit.spec.certificate import Certificate
 from tacit.spec.draws import ConjugateDraw
+from tacit.spec.gradients import Gradients
 from tacit.spec.hidden_states import StateChain
 from tacit.spec.mechanisms import Mechanism
 from tacit.spec.plan import Plan
@@ -143,4 +144,15 @@ class AnnealedModel(Protocol):
         self, release: Release, p: np.ndarray, log_evidence: np.ndarray | None
     ) -> Any:
         """What runs that ended at probabilities `p` (run, level) say, each at face value."""
+        ...
+
+
+@runtime_checkable
+class GradientModel(Protocol):
+    """A model whose log-likelihood has gradients that samplers can ask for."""
+
+    def gradients(self, schema: Schema) -> Gradients: ...
+
+    def gradient_posterior(self, release: Release, theta: np.ndarray) -> Any:
+        """The posterior of draws (chain, draw, parameter) that a sampler took at face value."""
         ...

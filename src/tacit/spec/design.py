@@ -1,0 +1,140 @@
+"""Features of a row as one vector of norm at most 1, by public bounds and levels alone.
+
+The first number stands for the constant. A numeric column is scaled by its bounds to [-1, 1]. A
+column of k levels has k numbers: 1 at its level, less 1 / k everywhere, so that they sum to zero
+and have a squared norm of 1 - 1 / k; one of two levels has a single number, -1 or 1 over the root
+of 2. All of it is divided by `radius`, the largest norm that such a row can have.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tacit.spec.columns import Categorical, Column, Integer, Real
+from tacit.spec.errors import ModelError
+from tacit.spec.moments import scale_of
+from tacit.spec.schema import Schema
+
+CONSTANT = "(constant)"
+
+
+class Encoding(NamedTuple):
+    """What compiled code needs to encode a row: `base`, and what each feature adds to it.
+
+    Feature f of value v adds (v - middle[f]) * slope[f] at place[f] if it has no levels, else
+    slope[f] at place[f] + v.
+    """
+
+    base: np.ndarray
+    place: np.ndarray
+    levels: np.ndarray
+    middle: np.ndarray
+    slope: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """How the features of a schema become a vector, and what its coefficients mean."""
+
+    columns: tuple[Column, ...]
+    names: tuple[str, ...]
+    encoding: Encoding
+    radius: float
+
+    @classmethod
+    def of(cls, features: Sequence[str], schema: Schema) -> Design:
+        columns = tuple(schema[name] for name in features)
+        names, base, parts = [CONSTANT], [1.0], list[tuple[int, int, float, float]]()
+        norm = 1.0
+        for column in columns:
+            place = len(names)
+            match column:
+                case Categorical(levels=(_, second)):
+                    names.append(f"{column.name}[{second}]")
+                    base.append(0.0)
+                    parts.append((place, 0, 0.5, math.sqrt(2)))
+                    norm += 0.5
+                case Categorical(levels=levels) if len(levels) > 2:
+                    names += [f"{column.name}[{level}]" for level in levels]
+                    base += [-1 / len(levels)] * len(levels)
+                    parts.append((place, len(levels), 0.0, 1.0))
+                    norm += 1 - 1 / len(levels)
+                case Real() | Integer():
+                    middle, half = scale_of(column)
+                    names.append(column.name)
+                    base.append(0.0)
+                    parts.append((place, 0, middle, 1 / half))
+                    norm += 1
+                case _:
+                    raise ModelError(
+                        f"Expected feature {column.name!r} to be Real, Integer, or Categorical "
+                        "with two levels or more."
+                    )
+        radius = math.sqrt(norm) * (1 + 1e-12)
+        places, counts, middles, slopes = (np.array(part) for part in zip(*parts, strict=True))
+        encoding = Encoding(np.array(base) / radius, places, counts, middles, slopes / radius)
+        return cls(columns, tuple(names), encoding, radius)
+
+    @property
+    def size(self) -> int:
+        return len(self.names)
+
+    def rows(self, values: np.ndarray) -> np.ndarray:
+        """Vectors of rows that hold the features as maps see them: numbers, positions of levels."""
+        code = self.encoding
+        vectors = np.tile(code.base, (len(values), 1))
+        each = np.arange(len(values))
+        for f, place in enumerate(code.place):
+            if code.levels[f]:
+                vectors[each, place + values[:, f].astype(np.int64)] += code.slope[f]
+            else:
+                vectors[:, place] += (values[:, f] - code.middle[f]) * code.slope[f]
+        return vectors
+
+    def table(self, table: Mapping[str, Any]) -> np.ndarray:
+        """Vectors of the rows of a table that one already has. Numbers are kept to their bounds."""
+        values = [_values(column, table) for column in self.columns]
+        return self.rows(np.column_stack(values))
+
+    def in_units(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Intercept and coefficients (..., names) in original units, from those of the vectors.
+
+        The coefficients of levels are differences: from the mean of them all, or for two levels
+        from the first one.
+        """
+        code = self.encoding
+        coef, intercept = theta[..., 1:].copy(), theta[..., 0] * code.base[0]
+        for f, place in enumerate(code.place - 1):
+            part = coef[..., place : place + max(code.levels[f], 1)]  # a view
+            part *= code.slope[f]
+            if code.levels[f]:
+                part -= part.mean(axis=-1, keepdims=True)
+            elif isinstance(self.columns[f], Categorical):
+                intercept = intercept - part[..., 0] / 2
+            else:
+                intercept = intercept - part[..., 0] * code.middle[f]
+        return intercept, coef
+
+
+def _values(column: Any, table: Mapping[str, Any]) -> np.ndarray:
+    if column.name not in table:
+        raise ModelError(f"Expected a column {column.name!r} in the table.")
+    cells = np.asarray(table[column.name])
+    if isinstance(column, Categorical):
+        position: dict[Any, int] = {level: i for i, level in enumerate(column.levels)}
+        found = [position.get(cell, position.get(column.default, -1)) for cell in cells.tolist()]
+        if -1 in found:
+            strange = cells[found.index(-1)]
+            raise ModelError(f"Expected a level of {column.name!r} in the table, got {strange!r}.")
+        return np.array(found, float)
+    numbers = np.asarray(cells, float)
+    if column.default is not None:
+        numbers = np.where(np.isfinite(numbers), numbers, column.default)
+    if not np.all(np.isfinite(numbers)):
+        raise ModelError(f"Expected a finite number in each row of {column.name!r}.")
+    return np.clip(numbers, column.low, column.high)

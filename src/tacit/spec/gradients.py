@@ -1,0 +1,37 @@
+"""What a sampler that walks by noisy gradients needs to know of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from tacit.spec.sums import BoundedSum
+
+
+@dataclass(frozen=True)
+class Gradients:
+    """A model as its gradients, over one vector of parameters without bounds.
+
+    Attributes
+    ----------
+    question
+        The sum over rows of the gradient of a row's log-likelihood, one block of as many numbers
+        as there are parameters, each unit's share clipped; `question.at(theta)` asks elsewhere.
+    log_prior_gradient
+        The gradient of the log prior; public.
+    start
+        Where to begin, from public knowledge.
+    curvature
+        A public guess of how curved one row's log-likelihood is (an upper bound where the model
+        knows one). It sets the scale of default step sizes.
+    prior_precision
+        The curvature of the log prior near its middle.
+    """
+
+    question: BoundedSum
+    log_prior_gradient: Callable[[np.ndarray], np.ndarray]
+    start: np.ndarray
+    curvature: float
+    prior_precision: float
