@@ -9,6 +9,7 @@ from tacit.methods import (
     OnePosteriorSample,
     PrivateGibbs,
     PrivateMetropolis,
+    PrivateNewton,
     Statistics,
 )
 from tacit.models import (
@@ -19,6 +20,7 @@ from tacit.models import (
     GammaExponential,
     GammaPoisson,
     LinearRegression,
+    LogisticRegression,
     MarkovRandomField,
     MultivariateNormal,
     NaiveBayes,
@@ -89,6 +91,7 @@ __all__ = [
     "Ledger",
     "LedgerError",
     "LinearRegression",
+    "LogisticRegression",
     "MarkovRandomField",
     "ModelError",
     "Moments",
@@ -104,6 +107,7 @@ __all__ = [
     "Posterior",
     "PrivateGibbs",
     "PrivateMetropolis",
+    "PrivateNewton",
     "Public",
     "QueryError",
     "Real",

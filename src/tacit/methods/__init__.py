@@ -10,6 +10,7 @@ from typing import Any
 from tacit.methods.annealed import AnnealedImportance
 from tacit.methods.gibbs import PrivateGibbs
 from tacit.methods.metropolis import PrivateMetropolis
+from tacit.methods.newton import PrivateNewton
 from tacit.methods.one_sample import OnePosteriorSample
 from tacit.methods.statistics import Statistics
 from tacit.spec.errors import ModelError
@@ -17,17 +18,26 @@ from tacit.spec.protocols import (
     AnnealedModel,
     DrawModel,
     GibbsModel,
+    NewtonModel,
     StatisticsModel,
     WalkModel,
 )
 
-Method = Statistics | OnePosteriorSample | PrivateGibbs | PrivateMetropolis | AnnealedImportance
+Method = (
+    Statistics
+    | OnePosteriorSample
+    | PrivateGibbs
+    | PrivateMetropolis
+    | AnnealedImportance
+    | PrivateNewton
+)
 METHODS: Mapping[type[Method], type[Any]] = {
     Statistics: StatisticsModel,
     OnePosteriorSample: DrawModel,
     PrivateGibbs: GibbsModel,
     PrivateMetropolis: WalkModel,
     AnnealedImportance: AnnealedModel,
+    PrivateNewton: NewtonModel,
 }
 
 
@@ -49,6 +59,7 @@ __all__ = [
     "OnePosteriorSample",
     "PrivateGibbs",
     "PrivateMetropolis",
+    "PrivateNewton",
     "Statistics",
     "check_suits",
 ]

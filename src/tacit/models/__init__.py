@@ -13,6 +13,7 @@ from tacit.models.gamma_exponential import GammaExponential
 from tacit.models.gamma_poisson import GammaPoisson
 from tacit.models.hmm import HMM
 from tacit.models.linear_regression import LinearRegression
+from tacit.models.logistic_regression import LogisticRegression
 from tacit.models.markov_random_field import MarkovRandomField
 from tacit.models.multivariate_normal import MultivariateNormal
 from tacit.models.naive_bayes import NaiveBayes
@@ -31,6 +32,7 @@ MODELS: Mapping[str, type[Any]] = {
         Normal,
         MultivariateNormal,
         LinearRegression,
+        LogisticRegression,
         HMM,
         NaiveBayes,
         BayesNet,
@@ -60,6 +62,7 @@ __all__ = [
     "GammaExponential",
     "GammaPoisson",
     "LinearRegression",
+    "LogisticRegression",
     "MarkovRandomField",
     "MultivariateNormal",
     "NaiveBayes",

@@ -3,6 +3,7 @@
 from tacit.posterior.base import Posterior, load_arviz
 from tacit.posterior.field import FieldPosterior
 from tacit.posterior.hidden_states import HiddenStatesPosterior
+from tacit.posterior.logistic import LogisticPosterior
 from tacit.posterior.network import DiscretePosterior, NetworkPosterior
 from tacit.posterior.regression import RegressionPosterior
 
@@ -10,6 +11,7 @@ __all__ = [
     "DiscretePosterior",
     "FieldPosterior",
     "HiddenStatesPosterior",
+    "LogisticPosterior",
     "NetworkPosterior",
     "Posterior",
     "RegressionPosterior",

@@ -9,9 +9,9 @@ of 2. All of it is divided by `radius`, the largest norm that such a row can hav
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -96,10 +96,20 @@ class Design:
                 vectors[:, place] += (values[:, f] - code.middle[f]) * code.slope[f]
         return vectors
 
-    def table(self, table: Mapping[str, Any]) -> np.ndarray:
-        """Vectors of the rows of a table that one already has. Numbers are kept to their bounds."""
-        values = [_values(column, table) for column in self.columns]
-        return self.rows(np.column_stack(values))
+    def columns_in_units(self, values: np.ndarray) -> np.ndarray:
+        """The same rows (row, name) in original units: numbers, and 1 at the level that a row has.
+
+        What `in_units` gives is for these.
+        """
+        code = self.encoding
+        matrix = np.zeros((len(values), self.size - 1))
+        each = np.arange(len(values))
+        for f, place in enumerate(code.place - 1):
+            if code.levels[f]:
+                matrix[each, place + values[:, f].astype(np.int64)] = 1.0
+            else:
+                matrix[:, place] = values[:, f]
+        return matrix
 
     def in_units(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Intercept and coefficients (..., names) in original units, from those of the vectors.
@@ -119,22 +129,3 @@ class Design:
             else:
                 intercept = intercept - part[..., 0] * code.middle[f]
         return intercept, coef
-
-
-def _values(column: Any, table: Mapping[str, Any]) -> np.ndarray:
-    if column.name not in table:
-        raise ModelError(f"Expected a column {column.name!r} in the table.")
-    cells = np.asarray(table[column.name])
-    if isinstance(column, Categorical):
-        position: dict[Any, int] = {level: i for i, level in enumerate(column.levels)}
-        found = [position.get(cell, position.get(column.default, -1)) for cell in cells.tolist()]
-        if -1 in found:
-            strange = cells[found.index(-1)]
-            raise ModelError(f"Expected a level of {column.name!r} in the table, got {strange!r}.")
-        return np.array(found, float)
-    numbers = np.asarray(cells, float)
-    if column.default is not None:
-        numbers = np.where(np.isfinite(numbers), numbers, column.default)
-    if not np.all(np.isfinite(numbers)):
-        raise ModelError(f"Expected a finite number in each row of {column.name!r}.")
-    return np.clip(numbers, column.low, column.high)

@@ -15,10 +15,11 @@ from tacit.spec.draws import ConjugateDraw
 from tacit.spec.gradients import Gradients
 from tacit.spec.hidden_states import StateChain
 from tacit.spec.mechanisms import Mechanism
+from tacit.spec.newton import Newton
 from tacit.spec.plan import Plan
 from tacit.spec.queries import Query
 from tacit.spec.release import Noise, Release
-from tacit.spec.sampling import SamplingOptions
+from tacit.spec.sampling import NoiseHandling, SamplingOptions
 from tacit.spec.schema import Schema
 from tacit.spec.walks import Walk
 
@@ -155,4 +156,15 @@ class GradientModel(Protocol):
 
     def gradient_posterior(self, release: Release, theta: np.ndarray) -> Any:
         """The posterior of draws (chain, draw, parameter) that a sampler took at face value."""
+        ...
+
+
+@runtime_checkable
+class NewtonModel(Protocol):
+    """A model whose slope and curvature can be asked for together."""
+
+    def newton(self, schema: Schema) -> Newton: ...
+
+    def newton_posterior(self, release: Release, theta: np.ndarray, noise: NoiseHandling) -> Any:
+        """The posterior of draws (chain, draw, parameter); `release` is the last look."""
         ...

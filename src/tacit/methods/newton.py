@@ -1,0 +1,134 @@
+"""A private Newton method: a few noisy looks at slope and curvature, then a posterior from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+
+from tacit.accounting.plans import largest_plan
+from tacit.infer.newton import (
+    Directions,
+    Seen,
+    averaged,
+    best_ridge,
+    draw,
+    likely_spread,
+    next_place,
+)
+from tacit.methods.common import whole_number
+from tacit.methods.progress import counted
+from tacit.spec.budget import Budget, Number
+from tacit.spec.errors import ModelError
+from tacit.spec.mechanisms import Gaussian
+from tacit.spec.newton import CURVATURE, Newton, unpacked
+from tacit.spec.plan import Plan, Steps
+from tacit.spec.protocols import NewtonModel, Releaser
+from tacit.spec.release import Release
+from tacit.spec.sampling import Sampling
+
+# What is spent on the part of the slope that does not change, on the way, and on the last look.
+# Measured in docs/logistic-regression.md; halving or doubling any of them changes little.
+_PULL, _WAY, _LAST = 0.3, 0.35, 0.35
+_RECENT = 0.4  # of the looks on the way whose curvature is near that of the last
+
+
+@dataclass(frozen=True)
+class PrivateNewton:
+    """Find the parameters by noisy Newton steps, and say how well they are known.
+
+    Each step releases the log-likelihood's slope and curvature at a public place, with Gaussian
+    noise. The noise is known, so that the posterior of the last look includes it: the intervals
+    cover (docs/logistic-regression.md).
+
+    Parameters
+    ----------
+    epsilon, delta
+        What all looks cost together.
+    steps
+        How many looks on the way to the last one.
+    """
+
+    epsilon: Decimal
+    delta: Decimal
+    steps: int
+
+    def __init__(
+        self,
+        epsilon: Number | None = None,
+        delta: Number | None = None,
+        *,
+        steps: int | None = None,
+    ) -> None:
+        mechanism = Gaussian(epsilon, delta)
+        object.__setattr__(self, "epsilon", mechanism.epsilon)
+        object.__setattr__(self, "delta", mechanism.delta)
+        object.__setattr__(self, "steps", whole_number(steps, "steps", 12, most=1000))
+
+    def run(
+        self,
+        model: NewtonModel,
+        releaser: Releaser,
+        *,
+        name: str | None,
+        progress: bool | None = None,
+        **options: Any,
+    ) -> Any:
+        if name is not None:
+            raise ModelError("PrivateNewton takes no name=: its looks cannot be replayed.")
+        how = Sampling.of(options)  # type: ignore[arg-type]
+        newton = model.newton(releaser.schema)
+        plan = largest_plan(
+            lambda x: self._plan(newton, x),
+            Budget(self.epsilon, self.delta),
+            releaser.schema.neighbours,
+        )
+        releaser.quote(newton.push(np.zeros(newton.size)), Gaussian(1, "1e-6"))  # before it is paid
+        lease = releaser.prepay(plan)
+        pull = lease.release(newton.pull)
+        last_variance = pull.noise[0].scale ** 2 * (1 + _PULL / _LAST)
+        place, spread, ridge = np.zeros(newton.size), newton.spread, 0.0
+        looks: list[Seen] = []
+        places = []
+        for _ in counted(self.steps, "Looks", progress):
+            looks.append(_look(pull, lease.release(newton.push(place)), place))
+            near = looks[len(looks) // 2 :]
+            recent = averaged(near[:-1], near[-1])
+            known = Directions.of(recent.curvature, recent.curvature_sd)
+            ridge = best_ridge(known, last_variance, spread)
+            place = next_place(looks[-1], known, ridge)
+            spread, _ = likely_spread(place, known, last_variance, ridge, newton.spread)
+            places.append(place)
+        centre = np.mean(places[self.steps // 2 :], axis=0)
+        release = lease.release(newton.push(centre))
+        near = looks[len(looks) - int(_RECENT * len(looks)) :]
+        last = averaged(near, _look(pull, release, centre))
+        rng = np.random.default_rng(how.seed)
+        aware = how.noise == "aware"
+        theta = draw(last, ridge, newton.spread, how.chains * how.draws, rng, aware=aware)
+        return model.newton_posterior(release, theta.reshape(how.chains, how.draws, -1), how.noise)
+
+    def _plan(self, newton: Newton, x: float) -> Plan:
+        """All looks, quieter as x grows."""
+
+        def some(count: int, share: float, numbers: int) -> Steps:
+            multiplier = (count / share) ** 0.5 / x
+            return Steps(count, Gaussian(noise_multiplier=multiplier), numbers=numbers)
+
+        numbers = newton.push(np.zeros(newton.size)).numbers
+        return Plan(
+            some(1, _PULL, newton.size),
+            some(self.steps, _WAY, numbers),
+            some(1, _LAST, numbers),
+            delta=self.delta,
+        )
+
+
+def _look(pull: Release, push: Release, place: np.ndarray) -> Seen:
+    """What two releases say of the log-likelihood at a place."""
+    slope, curvature = unpacked(push.value, len(place))
+    noise = push.noise[0].scale
+    variance = pull.noise[0].scale ** 2 + noise**2
+    return Seen(place, pull.value - slope, variance, curvature, noise / CURVATURE)

@@ -1,0 +1,70 @@
+"""What one row adds to the slope and the curvature of a logistic log-likelihood.
+
+A row holds the features and then the target's position, 0 or 1. The state is the encoding of a
+`Design`, after the parameters where they matter.
+"""
+
+# mypy: disable-error-code="no-untyped-def"
+
+from __future__ import annotations
+
+import math
+
+import numba
+
+from tacit.spec.maps import NumbaMap
+
+
+@numba.njit(inline="always")
+def _encode(row, base, place, levels, middle, slope, out):
+    for j in range(base.size):
+        out[j] = base[j]
+    for f in range(place.size):
+        if levels[f] > 0:
+            out[place[f] + int(row[f])] += slope[f]
+        else:
+            out[place[f]] += (row[f] - middle[f]) * slope[f]
+
+
+@numba.njit(inline="always")
+def _probability(theta, x):
+    log_odds = 0.0
+    for j in range(theta.size):
+        log_odds += theta[j] * x[j]
+    return 1 / (1 + math.exp(-log_odds))
+
+
+def pull(row, state, out):
+    base, place, levels, middle, slope = state
+    _encode(row, base, place, levels, middle, slope, out)
+    side = row[place.size] - 0.5
+    for j in range(base.size):
+        out[j] *= side
+
+
+def slope(row, state, out):
+    theta, base, place, levels, middle, slope = state
+    _encode(row, base, place, levels, middle, slope, out)
+    side = row[place.size] - _probability(theta, out)
+    for j in range(base.size):
+        out[j] *= side
+
+
+def push(row, state, out):
+    theta, base, place, levels, middle, slope = state
+    size = base.size
+    _encode(row, base, place, levels, middle, slope, out)
+    p = _probability(theta, out)
+    weight = 2.0 * p * (1 - p)  # spec.newton.CURVATURE
+    start = size
+    for i in range(size):
+        factor = weight * out[i] * 1.4142135623730951
+        for j in range(i, size):
+            out[start + j - i] = factor * out[j]
+        out[start] *= 0.7071067811865476
+        start += size - i
+    for j in range(size):
+        out[j] *= p - 0.5
+
+
+PULL, SLOPE, PUSH = NumbaMap(pull), NumbaMap(slope), NumbaMap(push)

@@ -1,0 +1,135 @@
+"""Which of two levels a row has, given its features: coefficients on the scale of log odds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from tacit.models.description import describe, number
+from tacit.models.logistic_maps import PULL, PUSH, SLOPE
+from tacit.posterior import LogisticPosterior, Posterior
+from tacit.spec.columns import Categorical
+from tacit.spec.design import Design
+from tacit.spec.errors import ModelError
+from tacit.spec.gradients import Gradients
+from tacit.spec.newton import Newton
+from tacit.spec.release import Release
+from tacit.spec.sampling import NoiseHandling
+from tacit.spec.schema import Schema
+from tacit.spec.sums import BoundedSum
+
+_MOST_NUMBERS = 400  # in a row: of its curvature every pair is released
+
+
+@dataclass(frozen=True)
+class LogisticRegression:
+    """How probable the second level of `target` is, given `features`.
+
+    Numbers are scaled by their public bounds to [-1, 1] and levels are compared with each other, so
+    that no reference level is needed. Coefficients are reported in original units: what one unit
+    more does to the log odds, what a level does against the mean of all levels, or for two levels
+    the second against the first.
+
+    Parameters
+    ----------
+    target
+        A `Categorical` column of two levels.
+    features
+        `Real`, `Integer` or `Categorical` columns.
+    prior_scale
+        About how large coefficients are, on the scale of [-1, 1]: their prior standard deviation,
+        which `PrivateNewton` learns from there on.
+
+    Examples
+    --------
+    >>> LogisticRegression("readmitted", ["age", "ward"]).target
+    'readmitted'
+    """
+
+    target: str
+    features: tuple[str, ...]
+    prior_scale: float = 2.0
+
+    def __post_init__(self) -> None:
+        features = (self.features,) if isinstance(self.features, str) else tuple(self.features)
+        object.__setattr__(self, "features", features)
+        if not features or self.target in features or len(set(features)) < len(features):
+            raise ModelError(
+                "Expected at least one feature, each once, and the target not among them."
+            )
+        object.__setattr__(self, "prior_scale", number(self.prior_scale, "prior_scale", above=0))
+
+    def design(self, schema: Schema) -> Design:
+        """How a row becomes a vector; refuses what cannot."""
+        target = schema[self.target]
+        if not isinstance(target, Categorical) or len(target.levels) != 2:
+            raise ModelError(
+                f"Expected the target to have two levels: Categorical({self.target!r}, "
+                '["no", "yes"]).'
+            )
+        return Design.of(self.features, schema)
+
+    def newton(self, schema: Schema) -> Newton:
+        """The slope's part that the targets alone make, and the rest with its curvature."""
+        design = self.design(schema)
+        size = design.size
+        if size > _MOST_NUMBERS:
+            raise ModelError(
+                f"Expected features that make at most {_MOST_NUMBERS} numbers, got {size}: leave "
+                "out levels or features, or use tacit.SGLD(epsilon, delta)."
+            )
+        # A row's slope is y - 1/2 against x, less p - 1/2: both within 1/2 whatever the row.
+        half = 0.5 * schema.max_rows_per_unit
+        columns = (*self.features, self.target)
+        pull = BoundedSum(PULL, columns, size=size, clip=half, state=tuple(design.encoding))
+        numbers = size + size * (size + 1) // 2
+        start = (np.zeros(size), *design.encoding)
+        push = BoundedSum(PUSH, columns, size=numbers, clip=half, state=start)
+        spread = self.prior_scale * design.radius
+        return Newton(pull, lambda at: push.at((at, *design.encoding)), size, spread)
+
+    def newton_posterior(
+        self, release: Release, theta: np.ndarray, noise: NoiseHandling
+    ) -> Posterior:
+        return self._posterior(release, theta, noise)
+
+    def gradients(self, schema: Schema) -> Gradients:
+        """The slope as samplers ask for it."""
+        design = self.design(schema)
+        precision = (self.prior_scale * design.radius) ** -2.0
+        question = BoundedSum(
+            SLOPE,
+            (*self.features, self.target),
+            size=design.size,
+            clip=float(schema.max_rows_per_unit),
+            state=(np.zeros(design.size), *design.encoding),
+        )
+        return Gradients(
+            question=question,
+            log_prior_gradient=lambda theta: -precision * theta,
+            start=np.zeros(design.size),
+            curvature=0.25 / design.size,
+            prior_precision=precision,
+        )
+
+    def gradient_posterior(self, release: Release, theta: np.ndarray) -> Posterior:
+        return self._posterior(release, theta, "tempered")
+
+    def log_prior(self, draws: Mapping[str, np.ndarray], release: Release) -> np.ndarray:
+        """The log density of the prior at draws of `coef` and `intercept`, up to a constant."""
+        raise NotImplementedError
+
+    def _posterior(self, release: Release, theta: np.ndarray, noise: str) -> Posterior:
+        """Draws (chain, draw, parameter) of the vectors' coefficients, in original units."""
+        design = self.design(release.schema)
+        intercept, coef = design.in_units(theta)
+        return LogisticPosterior(
+            draws={"coef": coef, "intercept": intercept},
+            dims={"coef": ("feature",), "intercept": ()},
+            coords={"feature": design.names[1:]},
+            model=describe(self),
+            releases=(release,),
+            noise=noise,
+        )

@@ -1,0 +1,51 @@
+"""What a private Newton method needs to know of a model: what is asked once, and at each place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from tacit.spec.sums import BoundedSum
+
+
+@dataclass(frozen=True)
+class Newton:
+    """A model whose log-likelihood has the slope `pull` - `push(theta)`, with a normal prior.
+
+    Attributes
+    ----------
+    pull
+        The part of the slope that does not depend on the parameters: `size` numbers, asked once.
+    push
+        The rest of it at a place, followed by `CURVATURE` times the curvature there, as `packed`
+        writes it: one block, each unit's share bounded as a whole.
+    size
+        How many parameters there are.
+    spread
+        The prior standard deviation of a parameter, before the data have their say on it.
+    """
+
+    pull: BoundedSum
+    push: Callable[[np.ndarray], BoundedSum]
+    size: int
+    spread: float
+
+
+# The curvature of a logistic row weighs p (1 - p) and its slope |p - 1/2|, whose squares with this
+# factor sum to at most 1/4: next to a slope of norm 1/2 the curvature costs nothing.
+CURVATURE = 2.0
+
+
+def unpacked(vector: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """The slope and the curvature of a released `push`.
+
+    The curvature's upper triangle follows row by row, what is off the diagonal times the root of 2,
+    so that its norm is that of the matrix.
+    """
+    curvature = np.zeros((size, size))
+    upper = np.triu_indices(size)
+    curvature[upper] = vector[size:] / CURVATURE
+    above = np.triu(curvature, 1) / np.sqrt(2)
+    return vector[:size], np.diag(np.diag(curvature)) + above + above.T
