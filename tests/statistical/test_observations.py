@@ -1,8 +1,8 @@
 """Intervals of a hierarchical NumPyro model whose counts were seen through noise.
 
 Studies lie side by side in one release, each with hyperparameters drawn from the prior. Rates of a
-study share those; taken as if they held half as much as independent ones, 4.9 standard errors are a
-false-alarm rate of 1e-6.
+study share those: the variance of their coverage was measured as 2.7 times that of independent
+ones. Taken as 3 times, 4.9 standard errors are a false-alarm rate of 1e-6.
 """
 
 import jax
@@ -59,7 +59,7 @@ def model(release, how):
 
 def fitted(release, p, how):
     """Coverage of 90% intervals, and the root mean squared error of the posterior means."""
-    mcmc = MCMC(NUTS(model), num_warmup=300, num_samples=400, progress_bar=False)
+    mcmc = MCMC(NUTS(model), num_warmup=300, num_samples=800, progress_bar=False)
     mcmc.run(jax.random.key(0), release, how)
     draws = np.asarray(mcmc.get_samples()["p"])
     low, high = np.quantile(draws, [0.05, 0.95], axis=0)
@@ -68,16 +68,16 @@ def fitted(release, p, how):
 
 
 def alarm(studies: int) -> float:
-    return 4.9 * np.sqrt(0.09 / (studies * GROUPS / 2))
+    return 4.9 * np.sqrt(0.09 / (studies * GROUPS / 3))
 
 
 def test_intervals_of_a_hierarchy_cover():
     """And those that ignore the noise do not: the check that this one can fail."""
     p, release = hospitals(50, tacit.Gaussian(noise_multiplier=6, delta=1e-6))
     covered, off = fitted(release, p, "normal")
-    assert abs(covered - 0.9) < 0.01 + alarm(50)  # sums of few rows are not quite normal
+    assert abs(covered - 0.9) < alarm(50)
     forgetful, further = fitted(release, p, "plugin")
-    assert forgetful < 0.9 - 0.01 - alarm(50)
+    assert forgetful < 0.9 - alarm(50)
     assert off < further
 
 
