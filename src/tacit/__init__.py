@@ -31,6 +31,7 @@ from tacit.spec.budget import Budget
 from tacit.spec.certificate import Certificate
 from tacit.spec.choice import Choice
 from tacit.spec.columns import Categorical, Integer, Real, Time, Tokens
+from tacit.spec.density import Ball, Box, Density, DensityDraw, Points
 from tacit.spec.draws import BallRegression, BoundedNormal, ConjugateDraw, TruncatedDirichlet
 from tacit.spec.errors import (
     BudgetError,
@@ -60,12 +61,14 @@ __version__ = version("tacit")
 __all__ = [
     "HMM",
     "AnnealedImportance",
+    "Ball",
     "BallRegression",
     "BayesNet",
     "BetaBernoulli",
     "Bound",
     "BoundedNormal",
     "BoundedSum",
+    "Box",
     "Budget",
     "BudgetError",
     "Categorical",
@@ -73,6 +76,8 @@ __all__ = [
     "Choice",
     "ConjugateDraw",
     "Counts",
+    "Density",
+    "DensityDraw",
     "DirichletCategorical",
     "Everyone",
     "Exact",
@@ -100,6 +105,7 @@ __all__ = [
     "OnePosteriorSample",
     "OverBudget",
     "Plan",
+    "Points",
     "Poisson",
     "Posterior",
     "PrivateGibbs",

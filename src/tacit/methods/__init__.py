@@ -15,6 +15,7 @@ from tacit.methods.statistics import Statistics
 from tacit.spec.errors import ModelError
 from tacit.spec.protocols import (
     AnnealedModel,
+    DensityModel,
     DrawModel,
     GibbsModel,
     StatisticsModel,
@@ -22,9 +23,9 @@ from tacit.spec.protocols import (
 )
 
 Method = Statistics | OnePosteriorSample | PrivateGibbs | PrivateMetropolis | AnnealedImportance
-METHODS: Mapping[type[Method], type[Any]] = {
+METHODS: Mapping[type[Method], Any] = {
     Statistics: StatisticsModel,
-    OnePosteriorSample: DrawModel,
+    OnePosteriorSample: DrawModel | DensityModel,
     PrivateGibbs: GibbsModel,
     PrivateMetropolis: WalkModel,
     AnnealedImportance: AnnealedModel,

@@ -11,6 +11,7 @@ import numpy as np
 
 from tacit.spec.budget import Budget, Spent
 from tacit.spec.certificate import Certificate
+from tacit.spec.density import Density
 from tacit.spec.draws import ConjugateDraw
 from tacit.spec.gradients import Gradients
 from tacit.spec.hidden_states import StateChain
@@ -155,4 +156,15 @@ class GradientModel(Protocol):
 
     def gradient_posterior(self, release: Release, theta: np.ndarray) -> Any:
         """The posterior of draws (chain, draw, parameter) that a sampler took at face value."""
+        ...
+
+
+@runtime_checkable
+class DensityModel(Protocol):
+    """A model that is known by its log-likelihood, row by row."""
+
+    def density(self, schema: Schema) -> Density: ...
+
+    def density_posterior(self, release: Release, theta: np.ndarray) -> Any:
+        """The posterior of released draws (draw, parameter), taken at face value."""
         ...

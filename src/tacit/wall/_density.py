@@ -93,10 +93,8 @@ class ResolvedDensity:
         return Loaded(np.zeros(0, np.int64), data.units, data, slopes)
 
     def sample(self, statistic: Statistic, noise: tuple[Noise, ...], words: Words) -> np.ndarray:
-        draws = self.query.draws
         if isinstance(self.scores, ResolvedChoice):
-            each = [self.scores.sample(statistic, noise, words) for _ in range(draws)]
-            return np.concatenate(each)
+            return self.scores.several(statistic, noise, words, self.query.draws)
         assert isinstance(statistic, Loaded)
         with np.errstate(all="ignore"):
             return self._chain(statistic, noise[0].scale, lambda n: uniforms(words, n))
@@ -192,7 +190,7 @@ def _over_points(map_: JaxMap | NumbaMap) -> JaxMap | NumbaMap:
     """A row at all points: its best has the width, and what falls short by more has none.
 
     The state is (points, [width]). Compared so that NaN counts as the worst.
-    """
+    """  # proof: density-offset
     one: Any = map_.function
     if isinstance(map_, JaxMap):
 
@@ -228,7 +226,7 @@ def _centred(map_: JaxMap | NumbaMap) -> JaxMap | NumbaMap:
     """A row at one place against the centre, lifted and cut to the width.
 
     The state is (place, centre, [lift, width]).
-    """
+    """  # proof: density-offset
     one: Any = map_.function
     if isinstance(map_, JaxMap):
 
