@@ -1,4 +1,4 @@
-"""The audits of choices, log-likelihoods and hidden states see what they should. False-alarm rate: 1e-6."""
+"""Audits of choices, log-likelihoods and hidden states see what they should. Alarms: 1e-6."""
 
 from dataclasses import replace
 

@@ -106,10 +106,7 @@ def _mode(log_density: LogDensity, slope: Slope, size: int) -> tuple[Array, Arra
         options={"maxiter": 100, "maxfun": 200},
     )
     centre = best.x if np.isfinite(log_density(best.x)) else np.zeros(size)
-    bent = np.empty((size, size))
-    for i in range(size):
-        apart = np.zeros(size)
-        apart[i] = _APART
-        bent[i] = (slope(centre - apart) - slope(centre + apart)) / (2 * _APART)
+    here, apart = slope(centre), _APART * np.eye(size)
+    bent = np.array([(here - slope(centre + step)) / _APART for step in apart])
     curves, axes = np.linalg.eigh(np.nan_to_num((bent + bent.T) / 2, posinf=0.0, neginf=0.0))
     return centre, axes / np.sqrt(np.maximum(curves, _LEAST_CURVE))

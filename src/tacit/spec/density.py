@@ -19,7 +19,7 @@ from tacit.spec.maps import JaxMap, NamedMap, NumbaMap, named
 from tacit.spec.sums import BoundedSum
 
 MOST_POINTS = 10**4
-MOST_SIZE = 10**4
+MOST_SIZE = 1000  # the chain takes a slope along each parameter
 MOST_STEPS = 10**6
 Prior = float | JaxMap | NamedMap | None
 
@@ -180,7 +180,7 @@ class DensityDraw:
         As in `Density`. With it the chain follows the gradient (Hamiltonian Monte Carlo), without
         it is a random walk, for few parameters.
     steps
-        How many proposals the chain makes; the first half of them tunes it. Default: 200 with
+        How many proposals the chain makes; the first half of them tunes it. Default: 100 with
         slopes, else 2,000 and 500 more for each parameter.
     draws
         How many places are released; half as many steps lie between them as before the first.
@@ -227,7 +227,7 @@ class DensityDraw:
         if slopes is not None and slopes.numbers != region.size:
             raise QueryError(f"Expected slopes of {region.size} numbers, one for each parameter.")
         if steps is None:
-            steps = 200 if slopes is not None else min(2_000 + 500 * region.size, MOST_STEPS)
+            steps = 100 if slopes is not None else min(2_000 + 500 * region.size, MOST_STEPS)
         for what, value, most in (("steps", steps, MOST_STEPS), ("draws", draws, MOST_DRAWS)):
             if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
                 raise QueryError(f"Expected {what}={value!r} to be a whole number to {most}.")
