@@ -31,7 +31,7 @@ from tacit.spec.budget import Budget
 from tacit.spec.certificate import Certificate
 from tacit.spec.choice import Choice
 from tacit.spec.columns import Categorical, Integer, Real, Time, Tokens
-from tacit.spec.density import Ball, Box, Density, DensityDraw, Points
+from tacit.spec.density import Ball, Box, DensityDraw, Likelihood, Points
 from tacit.spec.draws import BallRegression, BoundedNormal, ConjugateDraw, TruncatedDirichlet
 from tacit.spec.errors import (
     BudgetError,
@@ -76,7 +76,6 @@ __all__ = [
     "Choice",
     "ConjugateDraw",
     "Counts",
-    "Density",
     "DensityDraw",
     "DirichletCategorical",
     "Everyone",
@@ -93,6 +92,7 @@ __all__ = [
     "Lease",
     "Ledger",
     "LedgerError",
+    "Likelihood",
     "LinearRegression",
     "MarkovRandomField",
     "ModelError",

@@ -29,15 +29,15 @@ class Rows:
     slope: Any = None
     kind: Any = tacit.NumbaMap
 
-    def density(self, schema):
+    def likelihood(self, schema):
         slopes = self.slope and tacit.BoundedSum(
             self.kind(self.slope), self.columns, size=self.size, clip=10.0,
             state=np.zeros(self.size),
         )  # fmt: skip
         kind = self.kind(self.function)
-        return tacit.Density(kind, self.columns, self.size, self.prior, slopes)
+        return tacit.Likelihood(kind, self.columns, self.size, self.prior, slopes)
 
-    def density_posterior(self, release, theta):
+    def likelihood_posterior(self, release, theta):
         labels = {"dims": {"theta": ("parameter",)}, "coords": {"parameter": range(self.size)}}
         facts = {"model": type(self).__name__}
         assert describe(self)["size"] == theta.shape[1]
@@ -155,7 +155,7 @@ def test_the_default_width_is_the_range_over_the_public_domain():
         z = (2 * row[0] - 1) * (theta[0] + theta[1] * row[1]) / np.sqrt(5)
         out[0] = -np.log1p(np.exp(-z))
 
-    density = Rows(logistic, COLUMNS, 2).density(SCHEMA)
+    density = Rows(logistic, COLUMNS, 2).likelihood(SCHEMA)
     least, most = public_range(density, tacit.Ball(2, 3.0), SCHEMA)
     assert most - least == pytest.approx(3.0)
     assert least == pytest.approx(np.log(2) - np.log1p(np.exp(3)))

@@ -15,9 +15,9 @@ from tacit.methods.statistics import Statistics
 from tacit.spec.errors import ModelError
 from tacit.spec.protocols import (
     AnnealedModel,
-    DensityModel,
     DrawModel,
     GibbsModel,
+    LikelihoodModel,
     StatisticsModel,
     WalkModel,
 )
@@ -25,7 +25,7 @@ from tacit.spec.protocols import (
 Method = Statistics | OnePosteriorSample | PrivateGibbs | PrivateMetropolis | AnnealedImportance
 METHODS: Mapping[type[Method], Any] = {
     Statistics: StatisticsModel,
-    OnePosteriorSample: DrawModel | DensityModel,
+    OnePosteriorSample: DrawModel | LikelihoodModel,
     PrivateGibbs: GibbsModel,
     PrivateMetropolis: WalkModel,
     AnnealedImportance: AnnealedModel,

@@ -13,7 +13,7 @@ import numpy as np
 
 from tacit.laws.regions import BallMap, BoxMap
 from tacit.spec.columns import Column, Integer, Real, Tokens
-from tacit.spec.density import Ball, Box, Density, DensityDraw, Points
+from tacit.spec.density import Ball, Box, DensityDraw, Likelihood, Points
 from tacit.spec.errors import ModelError
 from tacit.spec.maps import JaxMap
 from tacit.spec.release import Release
@@ -26,7 +26,7 @@ _ROOM = 1 + 1e-6  # single precision is enough for a log-likelihood
 
 
 def density_query(
-    density: Density,
+    likelihood: Likelihood,
     schema: Schema,
     *,
     truncation: Any,
@@ -35,8 +35,8 @@ def density_query(
     draws: int,
 ) -> DensityDraw:
     """The draw to ask for, with the width and the lift that made-up rows ask for."""
-    region = region_of(truncation, density.size)
-    least, most = public_range(density, region, schema)
+    region = region_of(truncation, likelihood.size)
+    least, most = public_range(likelihood, region, schema)
     spread = (most - least) * _ROOM
     if width is None:
         if not 1e-6 <= spread <= 1e6:
@@ -50,10 +50,10 @@ def density_query(
     if isinstance(region, Points):
         if steps is not None:
             raise ModelError("Expected no steps=: a draw among points is exact, without a chain.")
-        weighted = Points(region.theta, region.log_weights + _log_prior(density, region.theta))
-        return DensityDraw(density.map, density.columns, weighted, **given)
-    given |= {"prior": density.prior, "slopes": density.slopes, "steps": steps}
-    return DensityDraw(density.map, density.columns, region, **given)
+        weighted = Points(region.theta, region.log_weights + _log_prior(likelihood, region.theta))
+        return DensityDraw(likelihood.map, likelihood.columns, weighted, **given)
+    given |= {"prior": likelihood.prior, "slopes": likelihood.slopes, "steps": steps}
+    return DensityDraw(likelihood.map, likelihood.columns, region, **given)
 
 
 def released_places(release: Release) -> np.ndarray:
@@ -87,26 +87,26 @@ def region_of(truncation: Any, size: int) -> Points | Box | Ball:
 
 
 def public_range(
-    density: Density, region: Points | Box | Ball, schema: Schema
+    likelihood: Likelihood, region: Points | Box | Ball, schema: Schema
 ) -> tuple[float, float]:
     """The least and most by which places differ for a made-up row: from its best, or the centre.
 
     Places at the edge are tried along each row's own gradient, where a linear predictor is largest.
     """
-    rows = made_up([schema[name] for name in density.columns], max(8, _WORK // density.size))
+    rows = made_up([schema[name] for name in likelihood.columns], max(8, _WORK // likelihood.size))
     with np.errstate(all="ignore"):
         if isinstance(region, Points):
             values = _values(
-                density, rows, np.broadcast_to(region.theta, (len(rows), *region.theta.shape))
+                likelihood, rows, np.broadcast_to(region.theta, (len(rows), *region.theta.shape))
             )
             spread = np.max(values, axis=1) - np.min(values, axis=1)
             return -float(np.max(spread)), 0.0
         centre = region.centre
         nearby = _nudged(region)
-        around = _values(density, rows, np.broadcast_to(nearby, (len(rows), *nearby.shape)))
-        slopes = around[:, : density.size] - around[:, density.size :]
+        around = _values(likelihood, rows, np.broadcast_to(nearby, (len(rows), *nearby.shape)))
+        slopes = around[:, : likelihood.size] - around[:, likelihood.size :]
         places = np.stack([_tried(region, slope, centre) for slope in slopes])
-        values = _values(density, rows, places)
+        values = _values(likelihood, rows, places)
         moved = values[:, 1:] - values[:, :1]
     return min(0.0, float(np.min(moved))), max(0.0, float(np.max(moved)))
 
@@ -162,10 +162,10 @@ def _tried(region: Box | Ball, slope: np.ndarray, centre: np.ndarray) -> np.ndar
     return np.array([centre, centre + along, centre - along, *inside])
 
 
-def _values(density: Density, rows: np.ndarray, places: np.ndarray) -> np.ndarray:
+def _values(likelihood: Likelihood, rows: np.ndarray, places: np.ndarray) -> np.ndarray:
     """The log-likelihood of each row at its places (row, place, parameter)."""
-    function: Any = density.map.function
-    if isinstance(density.map, JaxMap):
+    function: Any = likelihood.map.function
+    if isinstance(likelihood.map, JaxMap):
         import jax
         import jax.numpy as jnp
 
@@ -183,9 +183,9 @@ def _values(density: Density, rows: np.ndarray, places: np.ndarray) -> np.ndarra
     return found
 
 
-def _log_prior(density: Density, theta: np.ndarray) -> np.ndarray:
+def _log_prior(likelihood: Likelihood, theta: np.ndarray) -> np.ndarray:
     """Of each point, less the largest; those that are ruled out as far below as can be said."""
-    prior = density.prior
+    prior = likelihood.prior
     if prior is None:
         return np.zeros(len(theta))
     if isinstance(prior, JaxMap):

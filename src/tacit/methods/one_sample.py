@@ -13,7 +13,7 @@ from tacit.spec.density import DensityDraw
 from tacit.spec.draws import MOST_DRAWS, ConjugateDraw
 from tacit.spec.errors import ModelError
 from tacit.spec.mechanisms import Exponential
-from tacit.spec.protocols import DensityModel, DrawModel, Releaser
+from tacit.spec.protocols import DrawModel, LikelihoodModel, Releaser
 from tacit.spec.sampling import SamplingOptions
 from tacit.spec.schema import Schema
 
@@ -89,7 +89,7 @@ class OnePosteriorSample:
         object.__setattr__(self, "steps", steps)
 
     def question(
-        self, model: DrawModel | DensityModel, schema: Schema
+        self, model: DrawModel | LikelihoodModel, schema: Schema
     ) -> tuple[ConjugateDraw | DensityDraw, Exponential]:
         """What is asked of the wall, and how it is paid for."""
         mechanism = Exponential(self.epsilon, self.delta)
@@ -98,7 +98,7 @@ class OnePosteriorSample:
                 raise ModelError("Expected temper_prior=False: this prior is kept as it is.")
             options: dict[str, Any] = {"width": self.width, "steps": self.steps}
             options |= {"truncation": self.truncation, "draws": self.draws}
-            return density_query(model.density(schema), schema, **options), mechanism
+            return density_query(model.likelihood(schema), schema, **options), mechanism
         for what in ("width", "steps"):
             if getattr(self, what) is not None:
                 name = type(model).__name__
@@ -113,7 +113,7 @@ class OnePosteriorSample:
 
     def run(
         self,
-        model: DrawModel | DensityModel,
+        model: DrawModel | LikelihoodModel,
         releaser: Releaser,
         *,
         name: str | None,
@@ -125,7 +125,7 @@ class OnePosteriorSample:
         refuse_sampling(sampling, "OnePosteriorSample(draws=...)")
         query, mechanism = self.question(model, releaser.schema)
         release = releaser.release(query, mechanism, name=name)
-        return model.density_posterior(release, released_places(release))
+        return model.likelihood_posterior(release, released_places(release))
 
 
 def _floats(value: Any) -> Any:

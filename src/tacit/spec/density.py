@@ -125,7 +125,7 @@ _REGIONS: Mapping[str, type[Region]] = {kind.__name__: kind for kind in (Points,
 
 
 @dataclass(frozen=True, eq=False)
-class Density:
+class Likelihood:
     """What a draw needs to know of a model: a row's log-likelihood, and what is believed before.
 
     Attributes
@@ -163,7 +163,7 @@ class DensityDraw:
     Parameters
     ----------
     map, columns
-        A row's log-likelihood at the parameters, as in `Density`.
+        A row's log-likelihood at the parameters, as in `Likelihood`.
     region
         Where parameters may lie.
     width
@@ -175,10 +175,10 @@ class DensityDraw:
         the least that counts, from 0 to `width`. Default: half of the width. Among `Points` it is
         compared with the row's own best one and nothing need be said.
     prior
-        In a `Box` or a `Ball`, as in `Density`; points have weights.
+        In a `Box` or a `Ball`, as in `Likelihood`; points have weights.
     slopes
-        As in `Density`. With it the chain follows the gradient (Hamiltonian Monte Carlo), without
-        it is a random walk, for few parameters.
+        As in `Likelihood`. With it the chain follows the gradient (Hamiltonian Monte Carlo);
+        without it is a random walk, for few parameters.
     steps
         How many proposals the chain makes; the first half of them tunes it. Default: 100 with
         slopes, else 2,000 and 500 more for each parameter.

@@ -11,7 +11,7 @@ import numpy as np
 
 from tacit.spec.budget import Budget, Spent
 from tacit.spec.certificate import Certificate
-from tacit.spec.density import Density
+from tacit.spec.density import Likelihood
 from tacit.spec.draws import ConjugateDraw
 from tacit.spec.gradients import Gradients
 from tacit.spec.hidden_states import StateChain
@@ -160,11 +160,11 @@ class GradientModel(Protocol):
 
 
 @runtime_checkable
-class DensityModel(Protocol):
+class LikelihoodModel(Protocol):
     """A model that is known by its log-likelihood, row by row."""
 
-    def density(self, schema: Schema) -> Density: ...
+    def likelihood(self, schema: Schema) -> Likelihood: ...
 
-    def density_posterior(self, release: Release, theta: np.ndarray) -> Any:
+    def likelihood_posterior(self, release: Release, theta: np.ndarray) -> Any:
         """The posterior of released draws (draw, parameter), taken at face value."""
         ...
