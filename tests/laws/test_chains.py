@@ -6,6 +6,7 @@ from scipy.special import log_ndtr
 from scipy.stats import kstest, norm, skewnorm
 
 from tacit.laws.chains import hamiltonian, random_walk
+from tacit.laws.regions import BallMap, log_volume
 
 ALARM = 1e-6
 
@@ -69,3 +70,20 @@ def test_a_law_without_numbers_ends_somewhere(value):
         assert random_walk(lambda u: value, 2, 20, 2, uniform(4)).shape == (2, 2)
         ended = hamiltonian(lambda u: value, lambda u: u * np.nan, 2, 20, 2, uniform(5))
     assert np.isfinite(ended).all()
+
+
+@pytest.mark.parametrize("pull", [0.0, 5.0, 60.0])
+def test_a_law_that_leans_on_the_edge_of_a_ball(pull):
+    """exp(pull x_1) on a ball of 20 dimensions: x_1 has the density exp(pull t) (1 - t^2)^9.5."""
+    ball, slope = BallMap(20, 1.0), np.zeros(20)
+    slope[0] = pull
+    drawn = hamiltonian(
+        lambda u: float(slope @ ball.place(u)) + log_volume(u), lambda u: ball.pulled(u, slope),
+        20, 40, 400, uniform(6),
+    )  # fmt: skip
+    first = np.array([ball.place(u)[0] for u in drawn])
+    t = np.linspace(-1, 1, 20_001)
+    with np.errstate(divide="ignore"):
+        log = pull * t + 9.5 * np.log(1 - t**2)
+    below = np.cumsum(np.exp(log - log.max()))
+    assert kstest(first, lambda x: np.interp(x, t, below / below[-1])).pvalue > ALARM
