@@ -33,6 +33,7 @@ from tacit.spec.budget import Budget
 from tacit.spec.certificate import Certificate
 from tacit.spec.choice import Choice
 from tacit.spec.columns import Categorical, Integer, Real, Time, Tokens
+from tacit.spec.density import Ball, Box, DensityDraw, Likelihood, Points
 from tacit.spec.draws import BallRegression, BoundedNormal, ConjugateDraw, TruncatedDirichlet
 from tacit.spec.errors import (
     BudgetError,
@@ -62,12 +63,14 @@ __version__ = version("tacit")
 __all__ = [
     "HMM",
     "AnnealedImportance",
+    "Ball",
     "BallRegression",
     "BayesNet",
     "BetaBernoulli",
     "Bound",
     "BoundedNormal",
     "BoundedSum",
+    "Box",
     "Budget",
     "BudgetError",
     "Categorical",
@@ -75,6 +78,7 @@ __all__ = [
     "Choice",
     "ConjugateDraw",
     "Counts",
+    "DensityDraw",
     "DirichletCategorical",
     "Everyone",
     "Exact",
@@ -90,6 +94,7 @@ __all__ = [
     "Lease",
     "Ledger",
     "LedgerError",
+    "Likelihood",
     "LinearRegression",
     "LogisticRegression",
     "MarkovRandomField",
@@ -103,6 +108,7 @@ __all__ = [
     "OnePosteriorSample",
     "OverBudget",
     "Plan",
+    "Points",
     "Poisson",
     "Posterior",
     "PrivateGibbs",

@@ -9,6 +9,7 @@ import pytest
 import tacit
 from tacit.accounting.bounded_range import exponential_epsilon
 from tacit.accounting.ranges import (
+    calibrate_density,
     calibrate_range,
     chain_assumption,
     choice_range,
@@ -100,3 +101,24 @@ def test_a_chain_is_refused_where_no_distance_would_be_near_enough():
     with pytest.raises(tacit.BudgetError, match="at most 500"):
         chain_assumption(tacit.Budget(501, "1e-5"), 10)
     assert "total variation" in chain_assumption(tacit.Budget(500, "1e-5"), 10)
+
+
+# Draws from a log-likelihood
+
+
+@pytest.mark.parametrize(("relation", "both"), [("replace_one", 2), ("add_remove", 1)])
+@pytest.mark.parametrize("rows", [1, 3])
+def test_a_log_likelihood_ranges_over_its_width_for_each_row(relation, both, rows):
+    public = tacit.Schema(
+        tacit.Real("x", 0, 1), unit="who", max_rows_per_unit=rows, neighbours=relation
+    )
+    for region in (tacit.Points([0.0, 1.0]), tacit.Box((0,), (1,)), tacit.Ball(2, 1.0)):
+        query = tacit.DensityDraw(tacit.NumbaMap(print), "x", region, width=0.7)
+        calibration = calibrate_density(tacit.Exponential(0.5), query, public)
+        assert calibration.noise[0].scale == pytest.approx(both * rows * 0.7 / 0.5)
+        assert calibration.noise[0].scale >= both * rows * 0.7 / 0.5
+        assert bool(calibration.assumptions) == (not isinstance(region, tacit.Points))
+        # where the model's own temperature is enough it costs what it costs
+        offered = calibrate_density(tacit.Exponential(50), query, public)
+        assert offered.noise[0].scale == 1
+        assert float(offered.cost.epsilon) == pytest.approx(both * rows * 0.7, abs=1e-4)

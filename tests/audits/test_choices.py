@@ -1,4 +1,4 @@
-"""The audits of choices and hidden states see what they should. False-alarm rate: 1e-6."""
+"""Audits of choices, log-likelihoods and hidden states see what they should. Alarms: 1e-6."""
 
 from dataclasses import replace
 
@@ -6,18 +6,29 @@ import numpy as np
 import pytest
 
 from tacit.audit.choices import choice_games
+from tacit.audit.densities import density_games
 from tacit.audit.draws import ALARM
 from tacit.audit.finite import Outcomes, fits, largest_loss
 from tacit.audit.hidden_states import state_games
 from tacit.wall._choice import ResolvedChoice
+from tacit.wall._density import ResolvedDensity
 from tacit.wall._states import ResolvedStates
 
-GAMES = [*choice_games(), *state_games()]
+GAMES = [*choice_games(), *density_games(), *state_games()]
 
 
 def test_every_new_mechanism_is_audited():
     names = " ".join(game.name for game in GAMES)
-    for kind in ("choice", "annealed", "Barker", "paths", "profiles", "chain", "two rows a unit"):
+    for kind in (
+        "choice",
+        "annealed",
+        "Barker",
+        "paths",
+        "profiles",
+        "chain",
+        "points",
+        "two rows a unit",
+    ):
         assert kind in names
     assert {"add_remove", "replace_one"} <= {game.name.split(", ")[-1] for game in GAMES}
 
@@ -27,8 +38,17 @@ def test_a_metropolis_rule_gives_itself_away_for_good():
     assert game.broken(100) == np.inf
 
 
-@pytest.mark.parametrize("kind", [ResolvedChoice, ResolvedStates], ids=lambda k: k.__name__)
-def test_draws_of_another_law_are_noticed(kind, monkeypatch):
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        (ResolvedChoice, "choice, replace_one"),
+        (ResolvedStates, "paths of hidden states, rep"),
+        (ResolvedDensity, "draw among points, rep"),
+        (ResolvedDensity, "chain of a log-likelihood, its target, rep"),
+    ],
+    ids=lambda k: getattr(k, "__name__", k),
+)
+def test_draws_of_another_law_are_noticed(kind, name, monkeypatch):
     """A wall that samples at another temperature than it says."""
     original = kind.sample
 
@@ -37,10 +57,7 @@ def test_draws_of_another_law_are_noticed(kind, monkeypatch):
         return original(self, statistic, colder, words)
 
     monkeypatch.setattr(kind, "sample", cold)
-    wanted = (
-        ("choice, replace_one",) if kind is ResolvedChoice else ("paths of hidden states, rep",)
-    )
-    (game,) = [game for game in GAMES if game.name.startswith(wanted)]
+    (game,) = [game for game in GAMES if game.name.startswith(name)]
     assert game.honest(4_000) == np.inf
 
 

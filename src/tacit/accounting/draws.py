@@ -105,7 +105,7 @@ def calibrate_draw(mechanism: Exponential, query: ConjugateDraw, schema: Schema)
     span, (slope, curve) = draw_range(query.law, schema), draw_slope(query.law, schema)
     ways = []
     if math.isfinite(span):
-        ways.append(_by_range(mechanism, span, query.draws))
+        ways.append(by_range(mechanism, span, query.draws, GRID))
     if math.isfinite(slope) and mechanism.delta > 0:
         ways.append(_by_slope(mechanism, slope, curve, query))
     if not ways:
@@ -133,15 +133,16 @@ def _rows_are_public(law: BoundedNormal, schema: Schema) -> bool:
     return Moments((law.column,), degree=1).rows_are_public(schema)
 
 
-def _by_range(mechanism: Exponential, span: float, draws: int) -> Calibration:
+def by_range(mechanism: Exponential, span: float, draws: int, grid: float) -> Calibration:
+    """So many draws of one law, by the range of its log-likelihood."""
     each = range_of_each(mechanism, draws)
     by = "bounded range, pure epsilon" if mechanism.delta == 0 else "bounded range, exact optimum"
     if span > each:
-        noise = Noise("draw", span / each * _ROUNDING, GRID)
+        noise = Noise("draw", span / each * _ROUNDING, grid)
         return Calibration((noise,), Budget(mechanism.epsilon, mechanism.delta), by)
     spent = together(span, draws, mechanism.delta)
     cost = min(round_up(max(spent, 1e-9)), mechanism.epsilon)
-    return Calibration((Noise("draw", 1.0, GRID),), Budget(cost, mechanism.delta), by)
+    return Calibration((Noise("draw", 1.0, grid),), Budget(cost, mechanism.delta), by)
 
 
 def _by_slope(

@@ -7,13 +7,16 @@ over all outcomes. Divided by the temperature it is the epsilon of one draw.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from decimal import Decimal
 
 import numpy as np
 
 from tacit.accounting.bounded_range import exponential_epsilon
 from tacit.accounting.calibrate import Calibration
+from tacit.accounting.draws import GRID, by_range
 from tacit.spec.budget import Budget, round_up
+from tacit.spec.density import DensityDraw, Points
 from tacit.spec.errors import BudgetError
 from tacit.spec.hidden_states import Panel, StatePaths
 from tacit.spec.mechanisms import Exponential
@@ -74,16 +77,55 @@ def calibrate_range(mechanism: Exponential, span: float, *grids: float) -> Calib
     return Calibration(laws, Budget(cost, mechanism.delta), "bounded range, pure epsilon")
 
 
+def density_bound(query: DensityDraw, schema: Schema) -> Bound:
+    """What a unit may add to the score of each place: the width, for each row it may have."""
+    places = len(query.region.theta) if isinstance(query.region, Points) else 1
+    return Bound(places, query.width * schema.max_rows_per_unit, geometry="box")
+
+
+def calibrate_density(mechanism: Exponential, query: DensityDraw, schema: Schema) -> Calibration:
+    """Of a `DensityDraw`. Among points it is exact; a chain's distance from its law costs delta."""
+    span = choice_range(density_bound(query, schema), schema)  # proof: density-range
+    if isinstance(query.region, Points):
+        return by_range(mechanism, span, query.draws, 1.0)
+    if query.draws == 1:
+        calibration, left = calibrate_range(mechanism, span, GRID), mechanism.delta
+    else:  # half of delta makes several draws cheaper
+        left = mechanism.delta / 2
+        given = Exponential(mechanism.epsilon, mechanism.delta - left)
+        calibration = by_range(given, span, query.draws, GRID)
+        paid = Budget(calibration.cost.epsilon, mechanism.delta)
+        calibration = replace(calibration, cost=paid)
+    count = query.steps + (query.draws - 1) * max(1, query.steps // 2)
+    assumed = density_assumption(Budget(calibration.cost.epsilon, left), count)
+    return replace(calibration, assumptions=(assumed,))
+
+
+def density_assumption(cost: Budget, steps: int) -> str:
+    """What must be assumed of a chain whose steps have no guarantee of their own."""
+    distance = _distance(cost)  # proof: density-converged
+    near = f"came within a total variation of {distance:.3g} of the law that is paid for"
+    return (
+        f"the Metropolis chain {near if distance > 0 else 'had converged'} after {steps} steps; if "
+        "not, nothing is promised: no epsilon holds for where it ended"
+    )
+
+
+def _distance(cost: Budget) -> float:
+    """How far from its law a chain may be, in total variation, for the delta that is left."""
+    epsilon = float(cost.epsilon)
+    if epsilon > 500:
+        raise BudgetError(f"Expected an epsilon of at most 500, got {epsilon:g}.")
+    return float(cost.delta) / (1 + math.exp(epsilon))
+
+
 def chain_assumption(cost: Budget, updates: int) -> str:
     """What must be assumed where only the last state of a chain is released.
 
     The delta that was paid is what the chain's distance from its target may cost.
     """
-    epsilon = float(cost.epsilon)
-    if epsilon > 500:
-        raise BudgetError(f"Expected an epsilon of at most 500, got {epsilon:g}.")
     # proof: chain-converged. (1 + e^epsilon) times the total variation is added to delta.
-    distance = float(cost.delta) / (1 + math.exp(epsilon))
+    epsilon, distance = float(cost.epsilon), _distance(cost)
     near = f"came within a total variation of {distance:.3g} of its target"
     worst = exponential_epsilon(epsilon, updates, 1e-6)
     return (

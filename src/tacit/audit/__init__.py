@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from tacit.audit.choices import choice_games
 from tacit.audit.coefficients import coefficient_games
+from tacit.audit.densities import density_games
 from tacit.audit.draws import ExactGame, draw_games
 from tacit.audit.game import COLUMNS, CONFIDENCE, DELTA, Game, Verdict, lower_bound, play
 from tacit.audit.hidden_states import state_games
@@ -41,5 +42,6 @@ def games() -> list[Game | ExactGame]:
         *coefficient_games(),
         *draw_games(),
         *choice_games(),
+        *density_games(),
         *state_games(),
     ]

@@ -26,9 +26,9 @@ wall once and noised again, 20 times as often. Gaussian noise, steps and draws o
 attacked at a large delta, where most can be shown. The density of other draws is known: what is
 shown is the largest log-ratio over all data sets of up to six rows and the worst one of a thousand
 (for a mean without bounds, the exact epsilon at its delta), and the draws are tested to have that
-density (Kolmogorov and Smirnov, false-alarm rate 1e-6). Choices and hidden states have finitely
-many outcomes, which are all counted, and a chi-square test asks whether the wall draws from that
-law.
+density (Kolmogorov and Smirnov, false-alarm rate 1e-6). Choices, draws among points and hidden
+states have finitely many outcomes, which are all counted, and a chi-square test asks whether the
+wall draws from that law. Of a chain its target is audited, which it is assumed to have reached.
 
 `tacit audit --runs {runs}`, {day}.
 

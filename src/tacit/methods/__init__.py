@@ -18,6 +18,7 @@ from tacit.spec.protocols import (
     AnnealedModel,
     DrawModel,
     GibbsModel,
+    LikelihoodModel,
     NewtonModel,
     StatisticsModel,
     WalkModel,
@@ -31,9 +32,9 @@ Method = (
     | AnnealedImportance
     | PrivateNewton
 )
-METHODS: Mapping[type[Method], type[Any]] = {
+METHODS: Mapping[type[Method], Any] = {
     Statistics: StatisticsModel,
-    OnePosteriorSample: DrawModel,
+    OnePosteriorSample: DrawModel | LikelihoodModel,
     PrivateGibbs: GibbsModel,
     PrivateMetropolis: WalkModel,
     AnnealedImportance: AnnealedModel,

@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Unpack
 
-from tacit.methods.common import ask_once
+from tacit.methods.common import ask_once, refuse_sampling
+from tacit.methods.density_sample import density_query, released_places
 from tacit.spec.budget import Number
+from tacit.spec.density import DensityDraw
 from tacit.spec.draws import MOST_DRAWS, ConjugateDraw
 from tacit.spec.errors import ModelError
 from tacit.spec.mechanisms import Exponential
-from tacit.spec.protocols import DrawModel, Releaser
+from tacit.spec.protocols import DrawModel, LikelihoodModel, Releaser
 from tacit.spec.sampling import SamplingOptions
 from tacit.spec.schema import Schema
 
@@ -34,9 +36,25 @@ class OnePosteriorSample:
         faithful and hotter, since one row moves the log-likelihood by log(1 / truncation). For a
         mean, the two ends of an interval (default: the column's bounds), or (-inf, inf) for none,
         given a delta and a public number of rows: each unit has one row and the column a default,
-        under replace_one. For a regression, the radius of its scaled coefficients.
+        under replace_one. For a regression, the radius of its scaled coefficients. For a model
+        given by its log-likelihood, a radius, (low, high) for every parameter, or `tacit.Points`,
+        `tacit.Box` or `tacit.Ball`. Points, and 1,001 of them for an interval of one parameter,
+        are drawn from exactly; otherwise a chain runs behind the wall, and the guarantee assumes
+        that it converged.
     temper_prior
         Flatten the prior too, as the papers do.
+    width
+        For a model given by its log-likelihood: how much better one place may explain a row than
+        another. The wall cuts off what exceeds it, and the temperature rises with it. Default: the
+        largest that made-up rows within the public domain ask for.
+    steps
+        How many proposals such a chain makes.
+
+    Notes
+    -----
+    A draw from a log-likelihood is taken at face value and stamped "tempered": it is a sample of a
+    law that is wider than the posterior by the temperature, and an interval made of a few such
+    draws is not calibrated.
     """
 
     epsilon: Decimal
@@ -44,6 +62,8 @@ class OnePosteriorSample:
     draws: int
     truncation: Any
     temper_prior: bool
+    width: float | None
+    steps: int | None
 
     def __init__(
         self,
@@ -53,6 +73,8 @@ class OnePosteriorSample:
         draws: int = 1,
         truncation: Any = None,
         temper_prior: bool = False,
+        width: Number | None = None,
+        steps: int | None = None,
     ) -> None:
         mechanism = Exponential(epsilon, delta)
         whole = isinstance(draws, int) and not isinstance(draws, bool)
@@ -63,27 +85,47 @@ class OnePosteriorSample:
         object.__setattr__(self, "draws", draws)
         object.__setattr__(self, "truncation", _floats(truncation))
         object.__setattr__(self, "temper_prior", temper_prior)
+        object.__setattr__(self, "width", _floats(width))
+        object.__setattr__(self, "steps", steps)
 
-    def question(self, model: DrawModel, schema: Schema) -> tuple[ConjugateDraw, Exponential]:
+    def question(
+        self, model: DrawModel | LikelihoodModel, schema: Schema
+    ) -> tuple[ConjugateDraw | DensityDraw, Exponential]:
         """What is asked of the wall, and how it is paid for."""
+        mechanism = Exponential(self.epsilon, self.delta)
+        if not isinstance(model, DrawModel):
+            if self.temper_prior:
+                raise ModelError("Expected temper_prior=False: this prior is kept as it is.")
+            options: dict[str, Any] = {"width": self.width, "steps": self.steps}
+            options |= {"truncation": self.truncation, "draws": self.draws}
+            return density_query(model.likelihood(schema), schema, **options), mechanism
+        for what in ("width", "steps"):
+            if getattr(self, what) is not None:
+                name = type(model).__name__
+                raise ModelError(f"Expected no {what}=: the law of {name} says all of it.")
         query = model.draw_query(
             schema,
             truncation=self.truncation,
             draws=self.draws,
             temper_prior=self.temper_prior,
         )
-        return query, Exponential(self.epsilon, self.delta)
+        return query, mechanism
 
     def run(
         self,
-        model: DrawModel,
+        model: DrawModel | LikelihoodModel,
         releaser: Releaser,
         *,
         name: str | None,
         progress: bool | None = None,
         **sampling: Unpack[SamplingOptions],
     ) -> Any:
-        return ask_once(self, model, releaser, name, sampling)
+        if isinstance(model, DrawModel):
+            return ask_once(self, model, releaser, name, sampling)
+        refuse_sampling(sampling, "OnePosteriorSample(draws=...)")
+        query, mechanism = self.question(model, releaser.schema)
+        release = releaser.release(query, mechanism, name=name)
+        return model.likelihood_posterior(release, released_places(release))
 
 
 def _floats(value: Any) -> Any:

@@ -11,6 +11,7 @@ import numpy as np
 
 from tacit.spec.budget import Budget, Spent
 from tacit.spec.certificate import Certificate
+from tacit.spec.density import Likelihood
 from tacit.spec.draws import ConjugateDraw
 from tacit.spec.gradients import Gradients
 from tacit.spec.hidden_states import StateChain
@@ -167,4 +168,15 @@ class NewtonModel(Protocol):
 
     def newton_posterior(self, release: Release, theta: np.ndarray, noise: NoiseHandling) -> Any:
         """The posterior of draws (chain, draw, parameter); `release` is the last look."""
+        ...
+
+
+@runtime_checkable
+class LikelihoodModel(Protocol):
+    """A model that is known by its log-likelihood, row by row."""
+
+    def likelihood(self, schema: Schema) -> Likelihood: ...
+
+    def likelihood_posterior(self, release: Release, theta: np.ndarray) -> Any:
+        """The posterior of released draws (draw, parameter), taken at face value."""
         ...

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tacit.spec.choice import Choice
+from tacit.spec.density import DensityDraw
 from tacit.spec.draws import ConjugateDraw
 from tacit.spec.errors import QueryError
 from tacit.spec.hidden_states import StateChain, StatePaths, StateProfiles
@@ -96,7 +97,15 @@ def _entry(entry: Any) -> Key | tuple[Key, ...]:
 
 
 Query = (
-    Counts | Moments | BoundedSum | ConjugateDraw | Choice | StatePaths | StateProfiles | StateChain
+    Counts
+    | Moments
+    | BoundedSum
+    | ConjugateDraw
+    | Choice
+    | DensityDraw
+    | StatePaths
+    | StateProfiles
+    | StateChain
 )
 _QUERIES: Mapping[str, type[Query]] = {query.__name__: query for query in Query.__args__}
 

@@ -69,7 +69,13 @@ class ResolvedChoice:
         return Statistic(self.scores.sum(data, everyone, self.scores.exact()), data.units)
 
     def sample(self, statistic: Statistic, noise: tuple[Noise, ...], words: Words) -> np.ndarray:
-        """The number of one option, by rejection with exact coins."""
+        """The number of one option."""
+        return self.several(statistic, noise, words, 1)
+
+    def several(
+        self, statistic: Statistic, noise: tuple[Noise, ...], words: Words, count: int
+    ) -> np.ndarray:
+        """So many options of the same law, by rejection with exact coins."""
         # proof: choice-exact. No double decides anything here.
         step = Fraction(self.scores.exact()[0].grid) / Fraction(noise[0].scale)
         scores = [
@@ -89,8 +95,7 @@ class ResolvedChoice:
                 if stream.coin(each.numerator, each.denominator, halvings[option]):
                     return option
 
-        option, _ = settled(choose, words(64), words)
-        return np.array([option], np.int64)
+        return np.array([settled(choose, words(64), words)[0] for _ in range(count)], np.int64)
 
 
 def resolve_choice(query: Choice, schema: Schema) -> ResolvedChoice:

@@ -8,6 +8,7 @@ from scipy.sparse import issparse
 
 from tacit.accounting import Calibration
 from tacit.spec.choice import Choice
+from tacit.spec.density import DensityDraw
 from tacit.spec.draws import ConjugateDraw
 from tacit.spec.errors import BudgetError, QueryError, SourceError
 from tacit.spec.hidden_states import StateChain, StatePaths, StateProfiles
@@ -18,6 +19,7 @@ from tacit.spec.schema import Schema
 from tacit.spec.sums import BoundedSum
 from tacit.wall._choice import ResolvedChoice, resolve_choice
 from tacit.wall._counts import ResolvedCounts, resolve_counts
+from tacit.wall._density import ResolvedDensity, resolve_density
 from tacit.wall._documents import DocumentSource, open_documents
 from tacit.wall._draw import ResolvedDraw, resolve_draw
 from tacit.wall._moments import ResolvedMoments, resolve_moments
@@ -25,7 +27,7 @@ from tacit.wall._source import Source, open_source
 from tacit.wall._states import ResolvedStates, resolve_states
 from tacit.wall._sums import ResolvedSum, resolve_sum
 
-Draws = ResolvedDraw | ResolvedChoice | ResolvedStates
+Draws = ResolvedDraw | ResolvedChoice | ResolvedDensity | ResolvedStates
 Resolved = ResolvedCounts | ResolvedMoments | ResolvedSum | Draws
 AnySource = Source | DocumentSource
 
@@ -52,6 +54,8 @@ def resolve(query: Query, schema: Schema) -> Resolved:
             return resolve_draw(query, schema)
         case Choice():
             return resolve_choice(query, schema)
+        case DensityDraw():
+            return resolve_density(query, schema)
         case StatePaths() | StateProfiles() | StateChain():
             return resolve_states(query, schema)
         case _:
@@ -65,7 +69,9 @@ def calibrated(mechanism: Mechanism, resolved: Resolved) -> Calibration:
             raise BudgetError("Exact() is not private: only tacit.Public accepts it.")
         case ResolvedDraw() | ResolvedChoice() | ResolvedStates(), Exponential():
             return resolved.calibrate(mechanism)
-        case ResolvedDraw() | ResolvedChoice() | ResolvedStates(), _:
+        case ResolvedDensity(), Exponential():
+            return resolved.calibrate(mechanism)
+        case ResolvedDraw() | ResolvedChoice() | ResolvedStates() | ResolvedDensity(), _:
             raise BudgetError(f"Expected tacit.Exponential(epsilon) for a draw, got {mechanism!r}.")
         case _, Laplace() | Gaussian():
             return resolved.calibrate(mechanism)

@@ -153,6 +153,30 @@ def jax_kernel(
     return for_state
 
 
+def jax_prior(map_: JaxMap, size: int) -> Callable[[Any], tuple[float, np.ndarray]]:
+    """A log prior and its gradient, traced once: it is called where a chain is, which is secret."""
+    try:
+        import jax
+        import jax.numpy as jnp
+        from jax.extend.core import jaxpr_as_fun
+    except ImportError:
+        raise QueryError("A JaxMap needs JAX: pip install 'tacit[jax]'.") from None
+    dtype = np.dtype(np.float64 if jax.config.jax_enable_x64 else np.float32)
+
+    def log_prior(theta: Any) -> Any:
+        return jnp.sum(jnp.ravel(jnp.asarray(map_.function(theta, None))))
+
+    traced = jax.make_jaxpr(jax.value_and_grad(log_prior))(jax.ShapeDtypeStruct((size,), dtype))
+    _refuse_effects(traced)
+    run = jax.jit(jaxpr_as_fun(traced))
+
+    def at(theta: Any) -> tuple[float, np.ndarray]:
+        value, slope = run(np.asarray(theta, dtype))
+        return float(value), np.asarray(slope, float)
+
+    return at
+
+
 def _compiled(traced: Any) -> tuple[Any, Any]:
     """A traced program over rows, all at once or one after the other."""
     import jax

@@ -1,0 +1,200 @@
+"""From a model's log-likelihood and a region to the draw that is asked for.
+
+The width, how much better one place may explain a row than another, is found on made-up rows within
+the public domain. It is a choice: the wall enforces it, whatever the rows are like.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tacit.laws.regions import BallMap, BoxMap
+from tacit.spec.columns import Column, Integer, Real, Tokens
+from tacit.spec.density import Ball, Box, DensityDraw, Likelihood, Points
+from tacit.spec.errors import ModelError
+from tacit.spec.maps import JaxMap
+from tacit.spec.release import Release
+from tacit.spec.schema import Schema
+
+GRID_POINTS = 1001
+_ROWS, _PLACES = 64, 32
+_WORK = 10_000  # rows times parameters
+_ROOM = 1 + 1e-6  # single precision is enough for a log-likelihood
+
+
+def density_query(
+    likelihood: Likelihood,
+    schema: Schema,
+    *,
+    truncation: Any,
+    width: float | None,
+    steps: int | None,
+    draws: int,
+) -> DensityDraw:
+    """The draw to ask for, with the width and the lift that made-up rows ask for."""
+    region = region_of(truncation, likelihood.size)
+    least, most = public_range(likelihood, region, schema)
+    spread = (most - least) * _ROOM
+    if width is None:
+        if not 1e-6 <= spread <= 1e6:
+            raise ModelError(
+                "Expected width=, how much better one place may explain a row than another in "
+                f"log-likelihood: on rows within the public domain it is {spread:g}."
+            )
+        width = spread
+    lift = width * -least / (most - least) if 0 < most - least < np.inf else width / 2
+    given: dict[str, Any] = {"width": width, "lift": min(lift, width), "draws": draws}
+    if isinstance(region, Points):
+        if steps is not None:
+            raise ModelError("Expected no steps=: a draw among points is exact, without a chain.")
+        weighted = Points(region.theta, region.log_weights + _log_prior(likelihood, region.theta))
+        return DensityDraw(likelihood.map, likelihood.columns, weighted, **given)
+    given |= {"prior": likelihood.prior, "slopes": likelihood.slopes, "steps": steps}
+    return DensityDraw(likelihood.map, likelihood.columns, region, **given)
+
+
+def released_places(release: Release) -> np.ndarray:
+    """The parameters (draw, parameter) that a release of a `DensityDraw` holds."""
+    if not isinstance(release.query, DensityDraw):
+        raise ModelError(f"This release answers {release.query}, not a DensityDraw.")
+    return release.query.region.places(release.table(release.blocks[0].name).value)
+
+
+def region_of(truncation: Any, size: int) -> Points | Box | Ball:
+    """A region as it is, a radius, or two ends that hold for every parameter."""
+    match truncation:
+        case Points() | Box() | Ball():
+            region = truncation
+        case (int() | float()) as radius if not isinstance(radius, bool) and size > 1:
+            region = Ball(size, radius)
+        case (int() | float()) as half if not isinstance(half, bool) and half > 0:
+            region = Points(np.linspace(-half, half, GRID_POINTS))
+        case (int() | float()) as low, (int() | float()) as high if low < high and size == 1:
+            region = Points(np.linspace(low, high, GRID_POINTS))
+        case (int() | float()) as low, (int() | float()) as high:
+            region = Box((low,) * size, (high,) * size)
+        case _:
+            raise ModelError(
+                "Expected truncation, where the parameters may lie: a radius, (low, high), "
+                f"tacit.Points, tacit.Box or tacit.Ball; got {truncation!r}."
+            )
+    if region.size != size:
+        raise ModelError(f"Expected a region of {size} parameters, got {region.size}.")
+    return region
+
+
+def public_range(
+    likelihood: Likelihood, region: Points | Box | Ball, schema: Schema
+) -> tuple[float, float]:
+    """The least and most by which places differ for a made-up row: from its best, or the centre.
+
+    Places at the edge are tried along each row's own gradient, where a linear predictor is largest.
+    """
+    rows = made_up([schema[name] for name in likelihood.columns], max(8, _WORK // likelihood.size))
+    with np.errstate(all="ignore"):
+        if isinstance(region, Points):
+            values = _values(
+                likelihood, rows, np.broadcast_to(region.theta, (len(rows), *region.theta.shape))
+            )
+            spread = np.max(values, axis=1) - np.min(values, axis=1)
+            return -float(np.max(spread)), 0.0
+        centre = region.centre
+        nearby = _nudged(region)
+        around = _values(likelihood, rows, np.broadcast_to(nearby, (len(rows), *nearby.shape)))
+        slopes = around[:, : likelihood.size] - around[:, likelihood.size :]
+        places = np.stack([_tried(region, slope, centre) for slope in slopes])
+        values = _values(likelihood, rows, places)
+        moved = values[:, 1:] - values[:, :1]
+    return min(0.0, float(np.min(moved))), max(0.0, float(np.max(moved)))
+
+
+def made_up(columns: Sequence[Column], most: int = _ROWS) -> np.ndarray:
+    """Rows within the public domain, as maps see them: corners, and some in between."""
+    ends = [_ends(column) for column in columns]
+    low, high = (np.array(side, float) for side in zip(*ends))
+    whole = np.array([not isinstance(column, Real) for column in columns])
+    corners = 2 ** min(len(columns), 6)
+    picks = (np.arange(corners)[:, None] >> np.arange(len(columns))) & 1
+    some = np.random.default_rng(0).random((_ROWS, len(columns)))
+    far = np.where(some < 0.4, 0.0, np.where(some > 0.6, 1.0, (some - 0.4) / 0.2))
+    if len(columns) > 6:
+        picks = np.round(np.random.default_rng(1).random((corners, len(columns))))
+    rows = low + np.concatenate([picks, far]) * (high - low)
+    return np.where(whole, np.floor(rows), rows)[:most]
+
+
+def _ends(column: Column) -> tuple[float, float]:
+    match column:
+        case Real(low=low, high=high) | Integer(low=low, high=high):
+            return low, high
+        case Tokens():
+            raise ModelError(f"Expected columns of numbers or levels, not {column.name!r}.")
+        case _:
+            return 0, len(column.labels) - 1
+
+
+def _nudged(region: Box | Ball) -> np.ndarray:
+    """The centre moved a little up and down along each parameter."""
+    wide = (
+        np.full(region.size, region.radius)
+        if isinstance(region, Ball)
+        else (np.array(region.high) - region.centre)
+    )
+    step = np.diag(wide) * 1e-2
+    return np.concatenate([region.centre + step, region.centre - step])
+
+
+def _tried(region: Box | Ball, slope: np.ndarray, centre: np.ndarray) -> np.ndarray:
+    """The centre, both ends of the region along a slope, and places anywhere in it."""
+    slope = np.nan_to_num(slope, posinf=0.0, neginf=0.0)
+    noise = np.random.default_rng(2).normal(size=(_PLACES, region.size))
+    if isinstance(region, Ball):
+        along = slope / max(float(np.linalg.norm(slope)), 1e-300) * region.radius
+        onto: BoxMap | BallMap = BallMap(region.size, region.radius)
+    else:
+        low, high = np.array(region.low), np.array(region.high)
+        along = np.sign(slope) * (high - low) / 2
+        onto = BoxMap(low, high)
+    inside = [onto.place(u) for u in noise]
+    return np.array([centre, centre + along, centre - along, *inside])
+
+
+def _values(likelihood: Likelihood, rows: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """The log-likelihood of each row at its places (row, place, parameter)."""
+    function: Any = likelihood.map.function
+    if isinstance(likelihood.map, JaxMap):
+        import jax
+        import jax.numpy as jnp
+
+        one = jax.vmap(lambda row, at: jnp.sum(jnp.asarray(function(row, at))), (None, 0))
+        return np.asarray(jax.jit(jax.vmap(one))(jnp.asarray(rows), jnp.asarray(places)), float)
+    found = np.empty(places.shape[:2])
+    for i, row in enumerate(rows):
+        for j, place in enumerate(places[i]):
+            out = np.zeros(1)
+            try:
+                function(row.copy(), place, out)
+            except Exception:  # noqa: BLE001 - a row that fails contributes nothing
+                out[:] = np.nan
+            found[i, j] = out[0]
+    return found
+
+
+def _log_prior(likelihood: Likelihood, theta: np.ndarray) -> np.ndarray:
+    """Of each point, less the largest; those that are ruled out as far below as can be said."""
+    prior = likelihood.prior
+    if prior is None:
+        return np.zeros(len(theta))
+    if isinstance(prior, JaxMap):
+        import jax.numpy as jnp
+
+        logs = np.array([float(prior.function(jnp.asarray(at), None)) for at in theta])
+    else:
+        logs = -0.5 * (theta**2).sum(axis=1) / prior**2
+    logs = np.nan_to_num(logs, nan=-np.inf, posinf=-np.inf)
+    if not np.isfinite(logs).any():
+        raise ModelError("Expected a prior that is not zero at every point.")
+    return np.maximum(logs - logs.max(), -1e5)

@@ -1,0 +1,89 @@
+"""Metropolis chains have the law they are given, whatever steers them. Alarms: 1e-6."""
+
+import numpy as np
+import pytest
+from scipy.special import log_ndtr
+from scipy.stats import kstest, norm, skewnorm
+
+from tacit.laws.chains import hamiltonian, random_walk
+from tacit.laws.regions import BallMap, log_volume
+
+ALARM = 1e-6
+
+
+def uniform(seed):
+    rng = np.random.default_rng(seed)
+    return lambda n: np.maximum(rng.random(n), 1e-300)
+
+
+def test_a_walk_learns_a_narrow_ridge():
+    """Standard deviations of 1 and .01 along the diagonals."""
+    across = np.array([[1.0, 1.0], [1.0, -1.0]]) / np.sqrt(2)
+    scale = np.array([1.0, 0.01])
+    drawn = random_walk(
+        lambda u: -0.5 * float((((across @ u - 0.5) / scale) ** 2).sum()), 2, 1000, 100,
+        uniform(1),
+    )  # fmt: skip
+    z = (drawn @ across.T - 0.5) / scale
+    for i in range(2):
+        assert kstest(z[:, i], norm.cdf).pvalue > ALARM
+
+
+SKEW = 4.0
+
+
+def skewed(u):
+    return float((-0.5 * u**2 + log_ndtr(SKEW * u)).sum())
+
+
+def skewed_slope(u):
+    log_density = -0.5 * (SKEW * u) ** 2 - 0.5 * np.log(2 * np.pi)
+    return -u + SKEW * np.exp(log_density - log_ndtr(SKEW * u))
+
+
+@pytest.mark.parametrize(
+    "slope",
+    [skewed_slope, lambda u: 0.5 * skewed_slope(u) + 0.3, lambda u: np.full(3, np.nan)],
+    ids=["right", "wrong", "none"],
+)
+def test_the_slope_steers_and_does_not_bend(slope):
+    steps = 30 if slope is skewed_slope else 100
+    drawn = hamiltonian(skewed, slope, 3, steps, 300, uniform(2))
+    assert drawn.shape == (300, 3)
+    for i in range(3):
+        assert kstest(drawn[:, i], skewnorm(SKEW).cdf).pvalue > ALARM
+    assert kstest(drawn[:, 0] * 1.5, skewnorm(SKEW).cdf).pvalue < ALARM
+
+
+def test_a_hundred_dimensions_of_scales_from_one_to_a_hundredth():
+    scale = np.geomspace(0.01, 1, 100)
+    drawn = hamiltonian(
+        lambda u: -0.5 * float(((u / scale) ** 2).sum()), lambda u: -u / scale**2,
+        100, 40, 50, uniform(3),
+    )  # fmt: skip
+    assert kstest((drawn / scale).ravel(), norm.cdf).pvalue > ALARM
+
+
+@pytest.mark.parametrize("value", [-np.inf, np.nan, 0.0])
+def test_a_law_without_numbers_ends_somewhere(value):
+    with np.errstate(all="ignore"):
+        assert random_walk(lambda u: value, 2, 20, 2, uniform(4)).shape == (2, 2)
+        ended = hamiltonian(lambda u: value, lambda u: u * np.nan, 2, 20, 2, uniform(5))
+    assert np.isfinite(ended).all()
+
+
+@pytest.mark.parametrize("pull", [0.0, 5.0, 60.0])
+def test_a_law_that_leans_on_the_edge_of_a_ball(pull):
+    """exp(pull x_1) on a ball of 20 dimensions: x_1 has the density exp(pull t) (1 - t^2)^9.5."""
+    ball, slope = BallMap(20, 1.0), np.zeros(20)
+    slope[0] = pull
+    drawn = hamiltonian(
+        lambda u: float(slope @ ball.place(u)) + log_volume(u), lambda u: ball.pulled(u, slope),
+        20, 40, 400, uniform(6),
+    )  # fmt: skip
+    first = np.array([ball.place(u)[0] for u in drawn])
+    t = np.linspace(-1, 1, 20_001)
+    with np.errstate(divide="ignore"):
+        log = pull * t + 9.5 * np.log(1 - t**2)
+    below = np.cumsum(np.exp(log - log.max()))
+    assert kstest(first, lambda x: np.interp(x, t, below / below[-1])).pvalue > ALARM
