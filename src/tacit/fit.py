@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from tacit.methods import METHODS, Method, Statistics, check_suits
-from tacit.methods.statistics import for_budget
+from tacit.methods import METHODS, Method, PrivateNewton, Statistics, check_suits
+from tacit.methods.budget import for_budget
 from tacit.posterior import Posterior
 from tacit.spec.budget import Budget
 from tacit.spec.errors import ModelError
 from tacit.spec.mechanisms import NOISE, Exact, Exponential, Mechanism
-from tacit.spec.protocols import Releaser
+from tacit.spec.protocols import NewtonModel, Releaser
 from tacit.spec.sampling import NoiseHandling, Sampling, SamplingOptions
 
 How = Mechanism | Budget | Method
@@ -38,8 +38,8 @@ def fit(
         A `Wall`, or a `Public` for data that need none.
     how
         A mechanism (`Laplace(epsilon)`, `Gaussian(epsilon, delta)`), a method
-        (`OnePosteriorSample(epsilon, truncation=0.05)`), or a `Budget`: spend this and choose the
-        mechanism with the least noise.
+        (`OnePosteriorSample(epsilon, truncation=0.05)`), or a `Budget`: spend this and choose what
+        is most accurate.
     name
         Asking the same question again under the same name returns the stored release for free.
     draws, chains, seed
@@ -65,13 +65,16 @@ def resolve(model: Any, wall: Releaser, how: Any) -> Method:
     """The method that `how` stands for, if it suits the model."""
     match how:
         case Budget():
-            check_suits(Statistics(Exact()), model)
+            if not isinstance(model, NewtonModel):
+                check_suits(Statistics(Exact()), model)
             return for_budget(model, wall, how)
         case Exponential(epsilon=epsilon):
             raise ModelError(
                 "Exponential is a draw and needs a truncation: write "
                 f"tacit.OnePosteriorSample({epsilon}, truncation=0.05)."
             )
+        case Exact() if isinstance(model, NewtonModel):
+            return PrivateNewton.exact()
         case _ if isinstance(how, NOISE):
             method: Method = Statistics(how)
         case _ if isinstance(how, tuple(METHODS)):

@@ -95,6 +95,11 @@ def run_analysis(analysis: Analysis, releaser: Releaser) -> Posterior:
 def release_analysis(analysis: Analysis, releaser: Releaser) -> Release:
     """The custodian's half: the release alone, with the model it was meant for."""
     method: Any = resolve(analysis.model, releaser, analysis.how)
+    if not hasattr(method, "question"):
+        raise StudyError(
+            f"{type(method).__name__} asks in steps, each question following from the last answer: "
+            f"there is no single release of {analysis.name!r} to write. Use tacit run."
+        )
     query, mechanism = method.question(analysis.model, releaser.schema)
     release = releaser.release(query, mechanism, name=analysis.name)
     return release.suggesting({**describe(analysis.model), **analysis.options})

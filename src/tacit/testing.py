@@ -96,7 +96,7 @@ class Rehearsal:
         """The exact answer."""
         return self._answer(query, self._units)
 
-    def prepay(self, plan: Plan) -> RehearsedSteps:
+    def prepay(self, plan: Plan, *, name: str | None = None) -> RehearsedSteps:
         """Exact steps over sampled units."""
         return RehearsedSteps(self, plan)
 

@@ -31,6 +31,8 @@ EXAMPLES = {
     "BayesNet": tacit.BayesNet({"kind": [], "flag": ["kind"], "wing": ["kind", "flag"]}),
     "MarkovRandomField": tacit.MarkovRandomField([("kind", "flag"), ("flag", "wing")]),
 }
+# Models that ask in steps, each answer depending on the one before: tests/models knows them.
+STEPWISE = {"LogisticRegression": tacit.LogisticRegression("flag", ["x", "kind"])}
 NETWORKS = ("NaiveBayes", "BayesNet", "MarkovRandomField")
 COUNTS = ("BetaBernoulli", "DirichletCategorical")
 MECHANISMS = [
@@ -174,7 +176,7 @@ def test_draws_from_no_data_are_no_error(name, n):
 
 
 def test_every_model_has_an_example():
-    assert set(EXAMPLES) == set(MODELS)
+    assert {*EXAMPLES, *STEPWISE} == set(MODELS)
     assert all(isinstance(model, StatisticsModel) for model in EXAMPLES.values())
 
 

@@ -46,7 +46,7 @@ class Seen:
 class Directions:
     """The axes of a noisy curvature, and what is known of the curvature along each.
 
-    `raw` is what was seen. Noise spreads such numbers; `likely` are brought back together.
+    `raw` is what was seen. Noise pushes such numbers apart; `likely` are brought back together.
     """
 
     axes: np.ndarray
@@ -129,6 +129,6 @@ def averaged(looks: list[Seen], last: Seen) -> Seen:
 
 
 def _together(raw: np.ndarray, sd: float) -> np.ndarray:
-    """Eigenvalues of a matrix without the noise that pushed them apart, to second order."""
+    """The true curvature along noisy axes, which noise had pushed apart (Bun et al. 2016, RIE)."""
     gap = raw[:, None] - raw[None, :]
-    return raw - sd**2 / 2 * (gap / (gap**2 + sd**2)).sum(axis=1)
+    return raw - sd**2 * (gap / (gap**2 + sd**2)).sum(axis=1)

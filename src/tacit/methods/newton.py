@@ -21,13 +21,13 @@ from tacit.infer.newton import (
 from tacit.methods.common import whole_number
 from tacit.methods.progress import counted
 from tacit.spec.budget import Budget, Number
-from tacit.spec.errors import ModelError
-from tacit.spec.mechanisms import Gaussian
+from tacit.spec.mechanisms import Exact, Gaussian
 from tacit.spec.newton import CURVATURE, Newton, unpacked
 from tacit.spec.plan import Plan, Steps
 from tacit.spec.protocols import NewtonModel, Releaser
 from tacit.spec.release import Release
 from tacit.spec.sampling import Sampling
+from tacit.spec.schema import Schema
 
 # What is spent on the part of the slope that does not change, on the way, and on the last look.
 # Measured in docs/logistic-regression.md; halving or doubling any of them changes little.
@@ -51,7 +51,7 @@ class PrivateNewton:
         How many looks on the way to the last one.
     """
 
-    epsilon: Decimal
+    epsilon: Decimal | None
     delta: Decimal
     steps: int
 
@@ -67,6 +67,13 @@ class PrivateNewton:
         object.__setattr__(self, "delta", mechanism.delta)
         object.__setattr__(self, "steps", whole_number(steps, "steps", 12, most=1000))
 
+    @classmethod
+    def exact(cls) -> PrivateNewton:
+        """Without noise, for public data: what `tacit.Exact()` means."""
+        made = cls(1, "1e-6")
+        object.__setattr__(made, "epsilon", None)
+        return made
+
     def run(
         self,
         model: NewtonModel,
@@ -76,17 +83,11 @@ class PrivateNewton:
         progress: bool | None = None,
         **options: Any,
     ) -> Any:
-        if name is not None:
-            raise ModelError("PrivateNewton takes no name=: its looks cannot be replayed.")
         how = Sampling.of(options)  # type: ignore[arg-type]
         newton = model.newton(releaser.schema)
-        plan = largest_plan(
-            lambda x: self._plan(newton, x),
-            Budget(self.epsilon, self.delta),
-            releaser.schema.neighbours,
-        )
-        releaser.quote(newton.push(np.zeros(newton.size)), Gaussian(1, "1e-6"))  # before it is paid
-        lease = releaser.prepay(plan)
+        trial: Any = Exact() if self.epsilon is None else Gaussian(1, "1e-6")
+        releaser.quote(newton.push(np.zeros(newton.size)), trial)  # refused before it is paid for
+        lease = releaser.prepay(self._plan(newton, releaser.schema), name=name)
         pull = lease.release(newton.pull)
         last_variance = pull.noise[0].scale ** 2 * (1 + _PULL / _LAST)
         place, spread, ridge = np.zeros(newton.size), newton.spread, 0.0
@@ -110,20 +111,20 @@ class PrivateNewton:
         theta = draw(last, ridge, newton.spread, how.chains * how.draws, rng, aware=aware)
         return model.newton_posterior(release, theta.reshape(how.chains, how.draws, -1), how.noise)
 
-    def _plan(self, newton: Newton, x: float) -> Plan:
-        """All looks, quieter as x grows."""
-
-        def some(count: int, share: float, numbers: int) -> Steps:
-            multiplier = (count / share) ** 0.5 / x
-            return Steps(count, Gaussian(noise_multiplier=multiplier), numbers=numbers)
-
+    def _plan(self, newton: Newton, schema: Schema) -> Plan:
+        """All looks, as quiet as the budget affords."""
         numbers = newton.push(np.zeros(newton.size)).numbers
-        return Plan(
-            some(1, _PULL, newton.size),
-            some(self.steps, _WAY, numbers),
-            some(1, _LAST, numbers),
-            delta=self.delta,
-        )
+        parts = (1, _PULL, newton.size), (self.steps, _WAY, numbers), (1, _LAST, numbers)
+        if self.epsilon is None:
+            steps = (Steps(count, Exact(), numbers=most) for count, _, most in parts)
+            return Plan(*steps, delta=self.delta)
+
+        def quieter(x: float) -> Plan:
+            noise = (Gaussian(noise_multiplier=(n / share) ** 0.5 / x) for n, share, _ in parts)
+            steps = (Steps(n, law, numbers=most) for (n, _, most), law in zip(parts, noise))
+            return Plan(*steps, delta=self.delta)
+
+        return largest_plan(quieter, Budget(self.epsilon, self.delta), schema.neighbours)
 
 
 def _look(pull: Release, push: Release, place: np.ndarray) -> Seen:
@@ -131,4 +132,5 @@ def _look(pull: Release, push: Release, place: np.ndarray) -> Seen:
     slope, curvature = unpacked(push.value, len(place))
     noise = push.noise[0].scale
     variance = pull.noise[0].scale ** 2 + noise**2
-    return Seen(place, pull.value - slope, variance, curvature, noise / CURVATURE)
+    least = 1e-9 * (1 + abs(np.trace(curvature)))  # without noise there is still rounding
+    return Seen(place, pull.value - slope, variance, curvature, max(noise / CURVATURE, least))

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Unpack
 
 from tacit.methods.common import ask_once
-from tacit.spec.budget import Budget
 from tacit.spec.errors import BudgetError
-from tacit.spec.mechanisms import NOISE, Gaussian, Laplace, Mechanism
+from tacit.spec.mechanisms import NOISE, Mechanism
 from tacit.spec.protocols import Releaser, StatisticsModel
 from tacit.spec.queries import Query
 from tacit.spec.sampling import SamplingOptions
@@ -39,14 +38,3 @@ class Statistics:
         **sampling: Unpack[SamplingOptions],
     ) -> Any:
         return ask_once(self, model, releaser, name, sampling)
-
-
-def for_budget(model: StatisticsModel, releaser: Releaser, budget: Budget) -> Statistics:
-    """The mechanism that adds less noise within this budget; decided without the data."""
-    laplace = Laplace(budget.epsilon)
-    if budget.delta == 0:
-        return Statistics(laplace)
-    gaussian = Gaussian(budget.epsilon, budget.delta)
-    return Statistics(
-        min(laplace, gaussian, key=lambda m: releaser.quote(model.query(), m).variance)
-    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -116,10 +115,6 @@ class LogisticRegression:
 
     def gradient_posterior(self, release: Release, theta: np.ndarray) -> Posterior:
         return self._posterior(release, theta, "tempered")
-
-    def log_prior(self, draws: Mapping[str, np.ndarray], release: Release) -> np.ndarray:
-        """The log density of the prior at draws of `coef` and `intercept`, up to a constant."""
-        raise NotImplementedError
 
     def _posterior(self, release: Release, theta: np.ndarray, noise: str) -> Posterior:
         """Draws (chain, draw, parameter) of the vectors' coefficients, in original units."""

@@ -58,7 +58,7 @@ class Releaser(Protocol):
         """Charge, then read, then answer with noise."""
         ...
 
-    def prepay(self, plan: Plan) -> StepReleaser:
+    def prepay(self, plan: Plan, *, name: str | None = None) -> StepReleaser:
         """Charge for all steps of a plan at once."""
         ...
 

@@ -67,7 +67,7 @@ class Public:
 
         return answer(self._schema, query, mechanism, read, self._words)
 
-    def prepay(self, plan: Plan) -> Lease:
+    def prepay(self, plan: Plan, *, name: str | None = None) -> Lease:
         """The steps of a plan, for nothing."""
         check_plan(plan, self._schema)
         certificate = _stamp(self._schema, plan_events(plan))

@@ -24,6 +24,7 @@ from tacit.wall._evaluate import Resolved, calibrated, open_data, resolve
 from tacit.wall._lease import Lease
 from tacit.wall._ledger import Ledger
 from tacit.wall._noise import os_words
+from tacit.wall._replay import KeptLease, ReplayedLease
 from tacit.wall._source import shielded
 from tacit.wall._sums import Data, load
 
@@ -101,8 +102,7 @@ class Wall:
 
         The same question under the same `name` returns the stored release at no cost.
         """
-        if name is not None and not (isinstance(name, str) and name.strip() and name.isprintable()):
-            raise QueryError(f"Expected name={name!r} to be a printable text.")
+        _check_name(name)
         resolved = resolve(query, self._schema)
         calibration = calibrated(mechanism, resolved)
         event = describe(resolved, calibration.noise)
@@ -122,12 +122,14 @@ class Wall:
             self._ledger.keep(name, release.to_json())
         return release
 
-    def prepay(self, plan: Plan) -> Lease:
+    def prepay(self, plan: Plan, *, name: str | None = None) -> Lease | KeptLease | ReplayedLease:
         """Charge for all steps of a plan at once and return the lease that answers them.
 
         Taking several smaller plans, one after another, lets a loop stop early; each is charged
-        for itself.
+        for itself. Under the same `name` the same plan returns the answers that were given before,
+        to the same questions, at no cost.
         """
+        _check_name(name)
         check_plan(plan, self._schema)
         if any(isinstance(steps.mechanism, Exact) for steps in plan.steps):
             raise BudgetError("Exact() adds no noise: only tacit.Public accepts it.")
@@ -135,10 +137,15 @@ class Wall:
         cost = Budget(round_up(max(spent, 1e-9)), plan.delta)
         event = {"plan": plan.to_dict()}
         question = digest(json.dumps([event, str(cost)], sort_keys=True))
-        charge = self._ledger.charge(cost, event, None, question)  # proof: charge-then-read
+        charge = self._ledger.charge(cost, event, name, question)  # proof: charge-then-read
+        if name is not None and charge.stored is not None:
+            return ReplayedLease(plan, charge.stored, name)
         certificate = self._certificate(cost, accountant, plan_events(plan), charge.mark)
         read = lambda resolved: resolved.evaluate(self._source, ())  # noqa: E731
-        return Lease(plan, self._schema, self._load, read, certificate, os_words)
+        lease = Lease(plan, self._schema, self._load, read, certificate, os_words)
+        if name is None:
+            return lease
+        return KeptLease(lease, lambda answers: self._ledger.keep(name, answers))
 
     def _load(self, columns: tuple[str, ...]) -> Data:
         """The columns in memory, shared by the leases that are alive."""
@@ -170,6 +177,11 @@ class Wall:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("A Wall cannot be copied or pickled; open it again from its source.")
+
+
+def _check_name(name: Any) -> None:
+    if name is not None and not (isinstance(name, str) and name.strip() and name.isprintable()):
+        raise QueryError(f"Expected name={name!r} to be a printable text.")
 
 
 def describe(resolved: Resolved, noise: tuple[Noise, ...]) -> dict[str, Any]:
