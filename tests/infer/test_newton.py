@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from tacit.infer.newton import Directions, Seen, averaged, best_ridge, draw, next_place
+from tacit.infer.newton import Curvature, Slope, best_ridge, draw, next_place
 from tacit.spec.newton import CURVATURE, unpacked
 
 
@@ -32,7 +32,7 @@ def test_noise_spreads_eigenvalues_and_they_are_brought_together():
     truth = np.diag(np.full(30, 40.0))
     raw, likely = [], []
     for _ in range(20):
-        known = Directions.of(truth + symmetric_noise(30, 3.0, rng), 3.0)
+        known = Curvature(truth + symmetric_noise(30, 3.0, rng), 3.0)
         raw.append(known.raw.std())
         likely.append(known.likely.std())
         assert known.likely.mean() == pytest.approx(known.raw.mean(), rel=0.02)
@@ -52,13 +52,12 @@ def test_intervals_cover_where_the_model_is_exact(noise):
         theta = spread * rng.standard_normal(8)
         axes, _ = np.linalg.qr(rng.standard_normal((8, 8)))
         matrix = (axes * h) @ axes.T
-        known = Directions.of(matrix, 1e-6)
+        known = Curvature(matrix, 1e-6)
         ridge = best_ridge(known, noise**2, spread)
         law = rng.standard_normal(8) * np.sqrt(h + noise**2)
         at = theta + rng.standard_normal(8)
         slope = matrix @ (theta - at) + axes @ law
-        seen = Seen(at, slope, noise**2, matrix, 1e-6)
-        found = draw(seen, ridge, spread, 300, rng)
+        found = draw(Slope(at, slope, noise**2), known, ridge, spread, 300, rng)
         low, high = np.quantile(found, [0.05, 0.95], axis=0)
         hits += int(((low <= theta) & (theta <= high)).sum())
     n = 8 * repeats
@@ -68,22 +67,19 @@ def test_intervals_cover_where_the_model_is_exact(noise):
 
 def test_without_awareness_intervals_are_too_narrow():
     rng = np.random.default_rng(3)
-    seen = Seen(np.zeros(3), np.ones(3), 100.0, 20 * np.eye(3), 1e-6)
-    aware = draw(seen, 0.1, 2.0, 4000, rng)
-    plugin = draw(seen, 0.1, 2.0, 4000, rng, aware=False)
+    seen = Slope(np.zeros(3), np.ones(3), 100.0), Curvature(20 * np.eye(3), 1e-6)
+    aware = draw(*seen, 0.1, 2.0, 4000, rng)
+    plugin = draw(*seen, 0.1, 2.0, 4000, rng, aware=False)
     assert np.all(aware.std(axis=0) > 2 * plugin.std(axis=0))
 
 
 def test_looks_are_averaged_by_their_precision():
-    first = Seen(np.zeros(1), np.zeros(1), 1.0, np.array([[1.0]]), 1.0)
-    last = Seen(np.ones(1), np.full(1, 7.0), 2.0, np.array([[4.0]]), 2.0)
-    found = averaged([first], last)
-    assert found.curvature[0, 0] == pytest.approx((1 + 4 / 4) / (1 + 1 / 4))
-    assert found.curvature_sd == pytest.approx((1 + 1 / 4) ** -0.5)
-    assert (found.at[0], found.slope[0], found.slope_variance) == (1, 7, 2)
+    found = Curvature.mean([Curvature(np.array([[1.0]]), 1.0), Curvature(np.array([[4.0]]), 2.0)])
+    assert found.matrix[0, 0] == pytest.approx((1 + 4 / 4) / (1 + 1 / 4))
+    assert found.sd == pytest.approx((1 + 1 / 4) ** -0.5)
 
 
 def test_a_step_is_never_far():
-    known = Directions.of(np.diag([1e-6, 1.0]), 1e-9)
-    seen = Seen(np.zeros(2), np.array([1e6, 1.0]), 0.0, np.diag([1e-6, 1.0]), 1e-9)
-    assert np.linalg.norm(next_place(seen, known, 1e-4)) <= 8.001
+    slope = Slope(np.zeros(2), np.array([1e6, 1.0]), 0.0)
+    there = next_place(slope, Curvature(np.diag([1e-6, 1.0]), 1e-9), 1e-4)
+    assert np.linalg.norm(there) <= 8.001

@@ -9,7 +9,7 @@ from scipy.stats import binom
 from sklearn.linear_model import LogisticRegression
 
 import tacit
-from tacit.models.logistic_maps import PULL, PUSH, SLOPE
+from tacit.models.logistic_maps import CURVED, PULL, PUSH, SLOPE
 from tacit.spec.design import Design
 from tacit.spec.newton import unpacked
 
@@ -79,7 +79,9 @@ def test_no_row_contributes_more_than_its_bound():
     for row in coded(rng, 400):
         theta = rng.standard_normal(DESIGN.size) * rng.choice([0.0, 0.1, 3, 100])
         pulled = mapped(PULL, row, tuple(DESIGN.encoding), DESIGN.size)
-        pushed = mapped(PUSH, row, (theta, *DESIGN.encoding), numbers)
+        pushed = mapped(CURVED, row, (theta, *DESIGN.encoding), numbers)
+        alone = mapped(PUSH, row, (theta, *DESIGN.encoding), DESIGN.size)
+        np.testing.assert_array_equal(alone, pushed[: DESIGN.size])
         sloped = mapped(SLOPE, row, (theta, *DESIGN.encoding), DESIGN.size)
         assert np.linalg.norm(pulled) <= 0.5
         assert np.linalg.norm(pushed) <= 0.5
@@ -98,9 +100,9 @@ def test_slope_and_curvature_are_those_of_the_log_likelihood():
         return -np.logaddexp(0, -side * (x @ at)).sum()
 
     newton = MODEL.newton(schema())
-    numbers = newton.push(theta).numbers
+    numbers = newton.curved(theta).numbers
     pull = sum(mapped(PULL, row, tuple(DESIGN.encoding), DESIGN.size) for row in rows)
-    push = sum(mapped(PUSH, row, (theta, *DESIGN.encoding), numbers) for row in rows)
+    push = sum(mapped(CURVED, row, (theta, *DESIGN.encoding), numbers) for row in rows)
     half, curvature = unpacked(push, DESIGN.size)
     step = 1e-5 * np.eye(DESIGN.size)
     slope = [(log_likelihood(theta + d) - log_likelihood(theta - d)) / 2e-5 for d in step]

@@ -15,7 +15,9 @@ measured in docs/logistic-regression.md.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -28,62 +30,75 @@ _FARTHEST = 8.0  # of one step: no row's log odds move more
 
 
 @dataclass(frozen=True)
-class Seen:
-    """A slope and a curvature of the log-likelihood at a place, and their noise.
-
-    `curvature_sd` is the noise of an entry on the curvature's diagonal; others have it over the
-    root of 2.
-    """
+class Slope:
+    """The slope of the log-likelihood as it was seen at a place, and the variance of its noise."""
 
     at: np.ndarray
-    slope: np.ndarray
-    slope_variance: float
-    curvature: np.ndarray
-    curvature_sd: float
+    value: np.ndarray
+    variance: float
 
 
 @dataclass(frozen=True)
-class Directions:
-    """The axes of a noisy curvature, and what is known of the curvature along each.
+class Curvature:
+    """A curvature as it was seen. `sd` is the noise on its diagonal, elsewhere over the root of 2.
 
-    `raw` is what was seen. Noise pushes such numbers apart; `likely` are brought back together.
+    Noise pushes the curvatures `raw` along its axes apart; `likely` are brought back together.
     """
 
-    axes: np.ndarray
-    raw: np.ndarray
-    likely: np.ndarray
+    matrix: np.ndarray
     sd: float
 
     @classmethod
-    def of(cls, curvature: np.ndarray, sd: float) -> Directions:
-        raw, axes = np.linalg.eigh(curvature)
-        likely = np.maximum(_together(raw, sd), 0.1 * sd)
-        return cls(axes, raw, likely, sd)
+    def mean(cls, some: Sequence[Curvature]) -> Curvature:
+        """Of several looks, by their precision."""
+        weights = np.array([each.sd**-2.0 for each in some])
+        matrices = np.array([each.matrix for each in some])
+        matrix = np.tensordot(weights / weights.sum(), matrices, axes=1)
+        return cls(matrix, float(weights.sum() ** -0.5))
+
+    @cached_property
+    def _eigen(self) -> tuple[np.ndarray, np.ndarray]:
+        raw, axes = np.linalg.eigh(self.matrix)
+        return raw, axes
+
+    @property
+    def raw(self) -> np.ndarray:
+        return self._eigen[0]
+
+    @property
+    def axes(self) -> np.ndarray:
+        return self._eigen[1]
+
+    @cached_property
+    def likely(self) -> np.ndarray:
+        """The true curvature along the noisy axes (Bun et al. 2016, for noise of this kind)."""
+        gap = self.raw[:, None] - self.raw[None, :]
+        pushed = self.sd**2 * (gap / (gap**2 + self.sd**2)).sum(axis=1)
+        return np.maximum(self.raw - pushed, 0.1 * self.sd)
 
     @property
     def damping(self) -> float:
         return float(_EDGE * np.sqrt(2 * len(self.raw)) * self.sd)
 
-    def step(self, theta: np.ndarray, slope: np.ndarray, ridge: float) -> np.ndarray:
-        """Where a damped step leads from theta."""
-        here = self.axes.T @ theta
-        away = self.axes.T @ slope - ridge * here
+    def step(self, slope: Slope, ridge: float) -> np.ndarray:
+        """Where a damped step leads."""
+        away = self.axes.T @ (slope.value - ridge * slope.at)
         away /= np.maximum(self.raw, 0.0) + self.damping + ridge
-        return theta + self.axes @ away
+        return slope.at + self.axes @ away
 
 
-def best_ridge(known: Directions, variance: float, spread: float) -> float:
+def best_ridge(curvature: Curvature, variance: float, spread: float) -> float:
     """The ridge with the least expected error of predictions, for coefficients of this spread."""
-    h = known.likely[:, None]
+    h = curvature.likely[:, None]
     risk = (h * (h + variance + (_RIDGES * spread) ** 2) / (h + _RIDGES) ** 2).sum(axis=0)
     return float(_RIDGE_SHARE * _RIDGES[risk.argmin()])
 
 
 def likely_spread(
-    theta: np.ndarray, known: Directions, variance: float, ridge: float, prior: float
+    theta: np.ndarray, curvature: Curvature, variance: float, ridge: float, prior: float
 ) -> tuple[float, float]:
     """The coefficients' standard deviation, given an estimate; and in how many it was seen."""
-    h = known.likely
+    h = curvature.likely
     kept = float(((h / (h + ridge)) ** 2).sum())
     noise = float(((h + variance) / (h + ridge) ** 2).sum())
     seen = max(float(theta @ theta) - noise, 0.0)
@@ -91,16 +106,16 @@ def likely_spread(
     return float(np.sqrt((_PRIOR_WEIGHT * prior**2 + seen) / weight)), weight
 
 
-def next_place(seen: Seen, known: Directions, ridge: float) -> np.ndarray:
+def next_place(slope: Slope, curvature: Curvature, ridge: float) -> np.ndarray:
     """Where to look next."""
-    there = known.step(seen.at, seen.slope, ridge)
-    away = there - seen.at
+    away = curvature.step(slope, ridge) - slope.at
     length = float(np.linalg.norm(away))
-    return seen.at + away * min(1.0, _FARTHEST / max(length, 1e-300))
+    return slope.at + away * min(1.0, _FARTHEST / max(length, 1e-300))
 
 
 def draw(
-    seen: Seen,
+    slope: Slope,
+    curvature: Curvature,
     ridge: float,
     prior: float,
     count: int,
@@ -109,26 +124,10 @@ def draw(
     aware: bool = True,
 ) -> np.ndarray:
     """Draws of the parameters, given the last look. Without `aware`, as if it had had no noise."""
-    known = Directions.of(seen.curvature, seen.curvature_sd)
-    middle = known.step(seen.at, seen.slope, ridge)
-    variance = seen.slope_variance if aware else 0.0
-    spread, weight = likely_spread(middle, known, variance, ridge, prior)
+    middle = curvature.step(slope, ridge)
+    variance = slope.variance if aware else 0.0
+    spread, weight = likely_spread(middle, curvature, variance, ridge, prior)
     spreads = spread * np.sqrt(weight / rng.chisquare(weight, count))
-    h = known.likely
+    h = curvature.likely
     sd = np.sqrt(h + variance + (ridge * spreads[:, None]) ** 2) / (h + ridge)
-    return middle + (sd * rng.standard_normal(sd.shape)) @ known.axes.T
-
-
-def averaged(looks: list[Seen], last: Seen) -> Seen:
-    """The last look, its curvature averaged with those just before it by their precision."""
-    weights = np.array([each.curvature_sd**-2.0 for each in (*looks, last)])
-    curvatures = np.array([each.curvature for each in (*looks, last)])
-    curvature = np.tensordot(weights / weights.sum(), curvatures, axes=1)
-    sd = float(weights.sum() ** -0.5)
-    return Seen(last.at, last.slope, last.slope_variance, curvature, sd)
-
-
-def _together(raw: np.ndarray, sd: float) -> np.ndarray:
-    """The true curvature along noisy axes, which noise had pushed apart (Bun et al. 2016, RIE)."""
-    gap = raw[:, None] - raw[None, :]
-    return raw - sd**2 * (gap / (gap**2 + sd**2)).sum(axis=1)
+    return middle + (sd * rng.standard_normal(sd.shape)) @ curvature.axes.T

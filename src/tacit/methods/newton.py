@@ -10,9 +10,8 @@ import numpy as np
 
 from tacit.accounting.plans import largest_plan
 from tacit.infer.newton import (
-    Directions,
-    Seen,
-    averaged,
+    Curvature,
+    Slope,
     best_ridge,
     draw,
     likely_spread,
@@ -32,7 +31,7 @@ from tacit.spec.schema import Schema
 # What is spent on the part of the slope that does not change, on the way, and on the last look.
 # Measured in docs/logistic-regression.md; halving or doubling any of them changes little.
 _PULL, _WAY, _LAST = 0.3, 0.35, 0.35
-_RECENT = 0.4  # of the looks on the way whose curvature is near that of the last
+_CURVED = 3  # a look in so many shows the curvature too: it changes little, and takes longer
 
 
 @dataclass(frozen=True)
@@ -86,34 +85,42 @@ class PrivateNewton:
         how = Sampling.of(options)  # type: ignore[arg-type]
         newton = model.newton(releaser.schema)
         trial: Any = Exact() if self.epsilon is None else Gaussian(1, "1e-6")
-        releaser.quote(newton.push(np.zeros(newton.size)), trial)  # refused before it is paid for
+        releaser.quote(newton.curved(np.zeros(newton.size)), trial)  # before it is paid for
         lease = releaser.prepay(self._plan(newton, releaser.schema), name=name)
         pull = lease.release(newton.pull)
         last_variance = pull.noise[0].scale ** 2 * (1 + _PULL / _LAST)
         place, spread, ridge = np.zeros(newton.size), newton.spread, 0.0
-        looks: list[Seen] = []
-        places = []
-        for _ in counted(self.steps, "Looks", progress):
-            looks.append(_look(pull, lease.release(newton.push(place)), place))
-            near = looks[len(looks) // 2 :]
-            recent = averaged(near[:-1], near[-1])
-            known = Directions.of(recent.curvature, recent.curvature_sd)
-            ridge = best_ridge(known, last_variance, spread)
-            place = next_place(looks[-1], known, ridge)
-            spread, _ = likely_spread(place, known, last_variance, ridge, newton.spread)
+        places, curvatures = [], list[Curvature]()
+        for i in counted(self.steps, "Looks", progress):
+            if i % _CURVED:
+                slope = _slope(pull, lease.release(newton.push(place)), place)
+            else:
+                release = lease.release(newton.curved(place))
+                slope = _slope(pull, release, place)
+                curvatures.append(_curvature(release, newton.size))
+            recent = Curvature.mean(curvatures[len(curvatures) // 2 :])
+            ridge = best_ridge(recent, last_variance, spread)
+            place = next_place(slope, recent, ridge)
+            spread, _ = likely_spread(place, recent, last_variance, ridge, newton.spread)
             places.append(place)
         centre = np.mean(places[self.steps // 2 :], axis=0)
-        release = lease.release(newton.push(centre))
-        near = looks[len(looks) - int(_RECENT * len(looks)) :]
-        last = averaged(near, _look(pull, release, centre))
+        release = lease.release(newton.curved(centre))
+        near = [curvatures[-1], _curvature(release, newton.size)]
         rng = np.random.default_rng(how.seed)
-        aware = how.noise == "aware"
-        theta = draw(last, ridge, newton.spread, how.chains * how.draws, rng, aware=aware)
+        theta = draw(
+            _slope(pull, release, centre),
+            Curvature.mean(near),
+            ridge,
+            newton.spread,
+            how.chains * how.draws,
+            rng,
+            aware=how.noise == "aware",
+        )
         return model.newton_posterior(release, theta.reshape(how.chains, how.draws, -1), how.noise)
 
     def _plan(self, newton: Newton, schema: Schema) -> Plan:
         """All looks, as quiet as the budget affords."""
-        numbers = newton.push(np.zeros(newton.size)).numbers
+        numbers = newton.curved(np.zeros(newton.size)).numbers
         parts = (1, _PULL, newton.size), (self.steps, _WAY, numbers), (1, _LAST, numbers)
         if self.epsilon is None:
             steps = (Steps(count, Exact(), numbers=most) for count, _, most in parts)
@@ -127,10 +134,13 @@ class PrivateNewton:
         return largest_plan(quieter, Budget(self.epsilon, self.delta), schema.neighbours)
 
 
-def _look(pull: Release, push: Release, place: np.ndarray) -> Seen:
-    """What two releases say of the log-likelihood at a place."""
-    slope, curvature = unpacked(push.value, len(place))
-    noise = push.noise[0].scale
-    variance = pull.noise[0].scale ** 2 + noise**2
-    least = 1e-9 * (1 + abs(np.trace(curvature)))  # without noise there is still rounding
-    return Seen(place, pull.value - slope, variance, curvature, max(noise / CURVATURE, least))
+def _slope(pull: Release, push: Release, place: np.ndarray) -> Slope:
+    """What two releases say of the log-likelihood's slope at a place."""
+    value = pull.value - push.value[: len(place)]
+    return Slope(place, value, pull.noise[0].scale ** 2 + push.noise[0].scale ** 2)
+
+
+def _curvature(curved: Release, size: int) -> Curvature:
+    _, matrix = unpacked(curved.value, size)
+    least = 1e-9 * (1 + abs(float(np.trace(matrix))))  # without noise there is still rounding
+    return Curvature(matrix, max(curved.noise[0].scale / CURVATURE, least))

@@ -52,6 +52,14 @@ def slope(row, state, out):
 
 def push(row, state, out):
     theta, base, place, levels, middle, slope = state
+    _encode(row, base, place, levels, middle, slope, out)
+    side = _probability(theta, out) - 0.5
+    for j in range(base.size):
+        out[j] *= side
+
+
+def curved(row, state, out):
+    theta, base, place, levels, middle, slope = state
     size = base.size
     _encode(row, base, place, levels, middle, slope, out)
     p = _probability(theta, out)
@@ -67,4 +75,4 @@ def push(row, state, out):
         out[j] *= p - 0.5
 
 
-PULL, SLOPE, PUSH = NumbaMap(pull), NumbaMap(slope), NumbaMap(push)
+PULL, PUSH, CURVED, SLOPE = (NumbaMap(each) for each in (pull, push, curved, slope))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tacit.models.description import describe, number
-from tacit.models.logistic_maps import PULL, PUSH, SLOPE
+from tacit.models.logistic_maps import CURVED, PULL, PUSH, SLOPE
 from tacit.posterior import LogisticPosterior, Posterior
 from tacit.spec.columns import Categorical
 from tacit.spec.design import Design
@@ -85,9 +85,15 @@ class LogisticRegression:
         pull = BoundedSum(PULL, columns, size=size, clip=half, state=tuple(design.encoding))
         numbers = size + size * (size + 1) // 2
         start = (np.zeros(size), *design.encoding)
-        push = BoundedSum(PUSH, columns, size=numbers, clip=half, state=start)
-        spread = self.prior_scale * design.radius
-        return Newton(pull, lambda at: push.at((at, *design.encoding)), size, spread)
+        push = BoundedSum(PUSH, columns, size=size, clip=half, state=start)
+        curved = BoundedSum(CURVED, columns, size=numbers, clip=half, state=start)
+        return Newton(
+            pull=pull,
+            push=lambda at: push.at((at, *design.encoding)),
+            curved=lambda at: curved.at((at, *design.encoding)),
+            size=size,
+            spread=self.prior_scale * design.radius,
+        )
 
     def newton_posterior(
         self, release: Release, theta: np.ndarray, noise: NoiseHandling

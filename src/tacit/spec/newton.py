@@ -19,8 +19,10 @@ class Newton:
     pull
         The part of the slope that does not depend on the parameters: `size` numbers, asked once.
     push
-        The rest of it at a place, followed by `CURVATURE` times the curvature there, as `packed`
-        writes it: one block, each unit's share bounded as a whole.
+        The rest of it at a place.
+    curved
+        The same, followed by `CURVATURE` times the curvature there: one block, each unit's share
+        bounded as a whole, with no more noise than `push` has. It takes longer.
     size
         How many parameters there are.
     spread
@@ -29,6 +31,7 @@ class Newton:
 
     pull: BoundedSum
     push: Callable[[np.ndarray], BoundedSum]
+    curved: Callable[[np.ndarray], BoundedSum]
     size: int
     spread: float
 
@@ -39,7 +42,7 @@ CURVATURE = 2.0
 
 
 def unpacked(vector: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """The slope and the curvature of a released `push`.
+    """The slope and the curvature of a released `curved`.
 
     The curvature's upper triangle follows row by row, what is off the diagonal times the root of 2,
     so that its norm is that of the matrix.
