@@ -9,25 +9,46 @@ from typing import Any
 
 from tacit.methods.annealed import AnnealedImportance
 from tacit.methods.gibbs import PrivateGibbs
+from tacit.methods.gradients import SGFS, SGHMC, SGLD, SGNHT
+from tacit.methods.hybrid import Hybrid
 from tacit.methods.metropolis import PrivateMetropolis
 from tacit.methods.one_sample import OnePosteriorSample
+from tacit.methods.schedules import Constant, PhaseTransition, Polynomial
 from tacit.methods.statistics import Statistics
 from tacit.spec.errors import ModelError
 from tacit.spec.protocols import (
     AnnealedModel,
     DrawModel,
     GibbsModel,
+    GradientModel,
+    HybridModel,
     StatisticsModel,
     WalkModel,
 )
 
-Method = Statistics | OnePosteriorSample | PrivateGibbs | PrivateMetropolis | AnnealedImportance
+Method = (
+    Statistics
+    | OnePosteriorSample
+    | PrivateGibbs
+    | PrivateMetropolis
+    | AnnealedImportance
+    | SGLD
+    | SGHMC
+    | SGNHT
+    | SGFS
+    | Hybrid
+)
 METHODS: Mapping[type[Method], type[Any]] = {
     Statistics: StatisticsModel,
     OnePosteriorSample: DrawModel,
     PrivateGibbs: GibbsModel,
     PrivateMetropolis: WalkModel,
     AnnealedImportance: AnnealedModel,
+    SGLD: GradientModel,
+    SGHMC: GradientModel,
+    SGNHT: GradientModel,
+    SGFS: GradientModel,
+    Hybrid: HybridModel,
 }
 
 
@@ -44,9 +65,17 @@ def check_suits(method: Method, model: Any) -> None:
 
 __all__ = [
     "METHODS",
+    "SGFS",
+    "SGHMC",
+    "SGLD",
+    "SGNHT",
     "AnnealedImportance",
+    "Constant",
+    "Hybrid",
     "Method",
     "OnePosteriorSample",
+    "PhaseTransition",
+    "Polynomial",
     "PrivateGibbs",
     "PrivateMetropolis",
     "Statistics",

@@ -1,7 +1,7 @@
 """A NumPyro model with one plate over records, as a density of one record.
 
-The model is run on one made-up record and on two. What it says of a record must be the same in both,
-for the wall only ever shows it one.
+The model is run on one made-up record and on two. What it says of a record must be the same both
+times, for the wall only ever shows it one.
 """
 
 from __future__ import annotations

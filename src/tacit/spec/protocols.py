@@ -156,3 +156,22 @@ class GradientModel(Protocol):
     def gradient_posterior(self, release: Release, theta: np.ndarray) -> Any:
         """The posterior of draws (chain, draw, parameter) that a sampler took at face value."""
         ...
+
+
+@runtime_checkable
+class HybridModel(Protocol):
+    """A model that can be drawn from and has gradients, and can begin a walk at a draw."""
+
+    def draw_query(
+        self, schema: Schema, *, truncation: Any, draws: int, temper_prior: bool
+    ) -> ConjugateDraw: ...
+
+    def posterior(self, release: Release, **sampling: Unpack[SamplingOptions]) -> Any: ...
+
+    def gradients(self, schema: Schema) -> Gradients: ...
+
+    def gradient_posterior(self, release: Release, theta: np.ndarray) -> Any: ...
+
+    def gradient_start(self, posterior: Any) -> np.ndarray:
+        """The mean of a posterior of this model, on the scale of its gradients."""
+        ...
