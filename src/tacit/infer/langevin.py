@@ -73,7 +73,7 @@ def thermostat_step(
     velocity = (1 - at.friction) * at.velocity + eta * gradient
     velocity += _normal(missing, at.theta.size, rng)
     energy = float(velocity @ velocity) / at.theta.size
-    warmth = (1 - friction / 2) * energy / (eta * heat)
+    warmth = (1 - min(max(at.friction, 0.0), 1.0) / 2) * energy / (eta * heat)
     # No more than 10 at once: a start far from the mode is not a fever.
     adapted = at.friction + friction**2 / 4 * min(warmth - 1, 10.0)
     return Moving(at.theta + velocity, velocity, adapted)

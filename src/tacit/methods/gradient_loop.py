@@ -6,11 +6,13 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from tacit.accounting.plans import largest_plan
+from tacit.accounting import gaussian_mu, sensitivity_factor
+from tacit.accounting.plans import least_noise
 from tacit.methods.common import refuse_sampling, whole_number
 from tacit.methods.progress import counted
 from tacit.methods.schedules import Constant, Schedule, schedule_of
@@ -22,13 +24,15 @@ from tacit.spec.mechanisms import Gaussian
 from tacit.spec.plan import Everyone, Plan, Poisson, Steps
 from tacit.spec.protocols import GradientModel, Releaser
 from tacit.spec.release import Release
-from tacit.spec.schema import Schema
+from tacit.spec.schema import Neighbours, Schema
 from tacit.spec.sums import BoundedSum
 
 Constants = Literal["accountant", "paper"]
 # How many times a walk must be able to forget its start, in the stiffest direction that the public
-# curvature knows of. Where privacy noise allows less, the walk is run hotter.
-_RELAXATIONS = 25
+# curvature knows of. Where privacy noise allows less, the walk is run hotter. (Logistic regression,
+# 5,000 rows, 5 coefficients, epsilon 2: 90% intervals cover 72% with 25, 98% with 100; at epsilon
+# 0.5 they cover 50% with 5, all with 25, and with 100 are three times as wide as they need be.)
+_RELAXATIONS = 40
 _FAR = 1e12
 
 
@@ -236,22 +240,34 @@ def _clipped(gradients: Gradients, clip: float | None) -> Gradients:
 
 def _plan(how: Any, question: BoundedSum, releaser: Releaser, constants: Constants) -> Plan:
     """One block of steps, with as little noise as its share of the budget affords."""
-    count = how.steps // how.blocks
+    count, rate = how.steps // how.blocks, how.sampling_rate
     share = Budget(how.epsilon, how.delta).split(how.blocks)
-    sampling = Everyone() if how.sampling_rate == 1 else Poisson(how.sampling_rate)
-
-    def plan(multiplier: float) -> Plan:
-        noise = Gaussian(noise_multiplier=multiplier)
-        return Plan(Steps(count, noise, sampling, numbers=question.numbers), delta=share.delta)
-
     if constants == "paper":
         if releaser.remaining is not None:
             raise BudgetError(
                 'constants="paper" is for tacit.Public alone: on a wall the accountant\'s noise '
                 "gives the same guarantee and is many times smaller."
             )
-        return plan(how.sampling_rate * paper_multiplier(how.epsilon, how.delta, how.steps))
-    return largest_plan(lambda x: plan(1 / x), share, releaser.schema.neighbours)
+        multiplier = rate * paper_multiplier(how.epsilon, how.delta, how.steps)
+        return _steps(multiplier, count, rate, question.numbers, share.delta)
+    return _least_noise(count, rate, question.numbers, share, releaser.schema.neighbours)
+
+
+@lru_cache(maxsize=256)
+def _least_noise(
+    count: int, rate: float, numbers: int, share: Budget, neighbours: Neighbours
+) -> Plan:
+    factor = sensitivity_factor("free", neighbours)
+    mu = gaussian_mu(float(share.epsilon), float(share.delta))
+    guess = max(0.3, rate * factor * math.sqrt(count) / mu)
+    make = lambda m: _steps(m, count, rate, numbers, share.delta)  # noqa: E731
+    return least_noise(make, share, neighbours, guess)
+
+
+def _steps(multiplier: float, count: int, rate: float, numbers: int, delta: Decimal) -> Plan:
+    sampling = Everyone() if rate == 1 else Poisson(rate)
+    noise = Gaussian(noise_multiplier=multiplier)
+    return Plan(Steps(count, noise, sampling, numbers=numbers), delta=delta)
 
 
 def paper_multiplier(epsilon: Number, delta: Number, steps: int) -> float:
