@@ -14,7 +14,7 @@ from tacit.infer.langevin import (
     scoring_step,
     thermostat_step,
 )
-from tacit.infer.second_moments import eigen_floored, packed_size, unpacked
+from tacit.infer.second_moments import curvature_of, eigen_floored, packed_size, unpacked
 
 PRECISION, WALKERS = 40.0, 4000
 # Of the variance of 4,000 independent draws: its own error is 1 / sqrt(2000), five of them 11%.
@@ -111,10 +111,18 @@ def test_packing_keeps_the_norm_and_comes_back():
     assert packed.size == packed_size(5)
     assert np.linalg.norm(packed) == pytest.approx(np.linalg.norm(a))
     np.testing.assert_allclose(unpacked(packed, 5), a)
-    values, ways = eigen_floored(a, 0.0, 2.0)
+    values, ways, share = eigen_floored(a, 0.0, 2 * np.eye(5))
     np.testing.assert_allclose(ways * (values - 2) @ ways.T, a)
+    np.testing.assert_allclose(share, values - 2)
 
 
 def test_directions_below_the_noise_are_not_thought_flat():
-    values, _ = eigen_floored(np.diag([100.0, -3.0]), 2.0, 1.0)
-    np.testing.assert_allclose(values, [5.0, 101.0])
+    values, _, share = eigen_floored(np.diag([100.0, -3.0]), 2.0, np.diag([1.0, 3.0]))
+    np.testing.assert_allclose(values, [7.0, 101.0])
+    np.testing.assert_allclose(share, [4.0, 100.0])
+
+
+def test_curvature_is_found_by_differences():
+    a = np.array([[3.0, 1.0], [1.0, 2.0]])
+    np.testing.assert_allclose(curvature_of(lambda at: -a @ at, np.array([1.0, -2.0])), a)
+    np.testing.assert_allclose(curvature_of(lambda at: at, np.zeros(2)), np.zeros((2, 2)))

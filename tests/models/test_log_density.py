@@ -1,4 +1,4 @@
-"""Any model with gradients: what it asks is the gradient, its draws have names, and what is refused.
+"""Any model with gradients: it asks for the gradient, its draws have names, what is refused.
 
 Comparisons are with exact gradients and with NUTS. Runs that are compared are seeded; tolerances
 are five standard errors of chains whose draws are worth a fiftieth of independent ones.
@@ -23,7 +23,7 @@ def schema(neighbours="replace_one", **options):
         tacit.Categorical("ill", ["no", "yes"]),
         tacit.Categorical("ward", ["a", "b", "c"]),
         tacit.Integer("visits", 0, 30),
-        tacit.Real("stay", -20, 20),
+        tacit.Real("stay", -8, 8),
         neighbours=neighbours,
         **options,
     )
@@ -40,7 +40,7 @@ def table(n=N):
         "ill": np.where(rng.random(n) < odds, "yes", "no"),
         "ward": np.array(["a", "b", "c"])[ward],
         "visits": np.minimum(rng.poisson(np.exp(0.5 + 0.7 * dose)), 30),
-        "stay": np.clip(np.array([-1.0, 0.5, 2.0])[ward] + rng.normal(0, 1.5, n), -20, 20),
+        "stay": np.clip(np.array([-1.0, 0.5, 2.0])[ward] + rng.normal(0, 1.5, n), -8, 8),
     }
 
 
@@ -107,9 +107,9 @@ def arguments(name):
 
 def test_what_is_asked_is_the_gradient_of_all_records():
     """Against the gradient of the sum, on the model's own scale, at a place away from the start."""
-    asked = LOGISTIC.gradients(schema())
+    model = tacit.LogDensity(logistic, x=["age", "dose"], y="ill", parameters=SHAPES, clip=100.0)
+    asked, density = model.gradients(schema()), model.density(schema())
     theta = np.array([0.3, -0.2, 0.1], np.float32)
-    density = LOGISTIC.density(schema())
     data = table()
     rows = np.column_stack([data["age"], data["dose"], data["ill"] == "yes"]).astype(np.float32)
 
@@ -117,14 +117,14 @@ def test_what_is_asked_is_the_gradient_of_all_records():
         return jnp.sum(jax.vmap(lambda row: density.log_likelihood(vector, row))(rows))
 
     def scaled(small):  # the samplers' scale is a linear one
-        return LOGISTIC.gradient_posterior(release, np.asarray(small)[None, None])
+        return model.gradient_posterior(release, np.asarray(small)[None, None])
 
     release = public().release(asked.question.at(theta), tacit.Exact())
     basis = np.array(
         [np.append(scaled(unit).mean("coef"), scaled(unit).mean("intercept")) for unit in np.eye(3)]
     )
     exact = basis @ np.asarray(jax.grad(total)(jnp.asarray(theta @ basis, jnp.float32)))
-    np.testing.assert_allclose(release.value, exact, rtol=2e-3, atol=0.5)
+    np.testing.assert_allclose(release.value, exact, rtol=1e-3, atol=0.01)
 
 
 def test_a_made_up_record_has_a_curvature_of_one():
@@ -177,15 +177,17 @@ def nuts(name):
 @pytest.mark.parametrize("name", PROBABILISTIC)
 def test_at_a_large_epsilon_a_numpyro_model_has_its_posterior(name):
     model = tacit.LogDensity(
-        PROBABILISTIC[name].model, x=PROBABILISTIC[name].x, y=PROBABILISTIC[name].y, clip=12.0
+        PROBABILISTIC[name].model, x=PROBABILISTIC[name].x, y=PROBABILISTIC[name].y, clip=6.0
     )
-    posterior = tacit.fit(model, public(), tacit.SGFS(490, 1e-6, steps=2000), seed=2)
+    # Fisher scoring takes normal steps, which a posterior like a funnel is not made for
+    sampler = tacit.SGNHT if name == "hierarchical" else tacit.SGFS
+    posterior = tacit.fit(model, public(), sampler(490, 1e-6, steps=3000), seed=2)
     for variable, exact in nuts(name).items():
         draws, sd = posterior.flat(variable), exact.std(axis=0)
         assert draws.shape[1:] == exact.shape[1:]
         error = 5 * sd / np.sqrt(0.02 * len(draws))
         assert np.all(np.abs(draws.mean(axis=0) - exact.mean(axis=0)) < error), variable
-        # normal steps are rough where a posterior is not normal, as that of a spread of three
+        # slow where the data say little, as of a spread of three
         factor = 3.0 if variable in ("spread", "mean") else 1.6
         assert np.all(draws.std(axis=0) < np.sqrt(factor) * sd), variable
         assert np.all(draws.std(axis=0) > sd / np.sqrt(factor)), variable
@@ -234,11 +236,20 @@ def test_a_prior_of_ones_own():
 # Records that go wrong
 
 
-@pytest.mark.parametrize("wrong", [jnp.nan, jnp.inf, 1e38], ids=str)
-def test_a_record_without_a_finite_gradient_contributes_nothing(wrong):
+STRANGE = {
+    "NaN": lambda dose, mean: jnp.sqrt(dose),  # with a fine slope
+    "NaN slope": lambda dose, mean: jnp.sqrt(dose) * mean,
+    "infinite": lambda dose, mean: jnp.where(dose > 0, 0.0, -jnp.inf),
+    "infinite slope": lambda dose, mean: jnp.where(dose > 0, 0.0, jnp.inf) * mean,
+    "huge slope": lambda dose, mean: jnp.where(dose > 0, 0.0, 3e38) * (10 * mean),
+}
+
+
+@pytest.mark.parametrize("kind", STRANGE)
+def test_a_record_without_a_finite_gradient_contributes_nothing(kind):
     def strange(parameters, x, y):
         fine = -0.5 * (y - parameters["mean"]) ** 2
-        return jnp.where(x[0] > 0, fine, wrong * parameters["mean"] * wrong)
+        return fine + STRANGE[kind](x[0], parameters["mean"] + 1) * 1e-6
 
     model = tacit.LogDensity(strange, x="dose", y="stay", parameters={"mean": ()}, clip=100.0)
     asked = model.gradients(schema())
@@ -248,7 +259,7 @@ def test_a_record_without_a_finite_gradient_contributes_nothing(wrong):
     basis = model.gradient_posterior(
         public().release(asked.question, tacit.Exact()), np.ones((1, 1, 1))
     ).mean("mean")
-    assert found == pytest.approx(basis * fine.sum(), rel=1e-3)
+    assert found == pytest.approx(basis * fine.sum(), rel=1e-2)
     behind = tacit.Wall(data, schema(), budget=tacit.Budget(1, 1e-5), ledger=":memory:")
     posterior = tacit.fit(model, behind, tacit.SGLD(0.5, 1e-6, steps=10))
     assert np.all(np.isfinite(posterior.summary()))

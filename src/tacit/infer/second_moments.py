@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 
@@ -19,12 +21,27 @@ def unpacked(vector: np.ndarray, size: int) -> np.ndarray:
 
 
 def eigen_floored(
-    matrix: np.ndarray, sd: float, prior_precision: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Eigenvalues and -vectors of a positive matrix seen with noise of this sd in each number.
+    matrix: np.ndarray, sd: float, prior: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The precision of a posterior: eigenvalues, eigenvectors, and the data's share of the former.
 
-    None below the largest eigenvalue that the noise alone would have, about sd * sqrt(2 size): what
-    is hidden there may be as large, and a step that thinks it small would be too long.
+    `matrix` is the data's information with noise of this sd in each number. None of its eigenvalues
+    is left below the largest that the noise alone would have, about sd * sqrt(2 size): what is
+    hidden there may be as large, and a step that thinks it small would be too long. `prior` is the
+    prior's precision.
     """
     values, ways = np.linalg.eigh(matrix)
-    return np.maximum(values, sd * (2 * len(values)) ** 0.5) + prior_precision, ways
+    values = np.maximum(values, sd * (2 * len(values)) ** 0.5)
+    total, both = np.linalg.eigh(ways * values @ ways.T + prior)
+    share = np.einsum("ji,ji->i", both, ways * values @ (ways.T @ both))
+    return total, both, share
+
+
+def curvature_of(gradient: Callable[[np.ndarray], np.ndarray], at: np.ndarray) -> np.ndarray:
+    """How curved a log density is, by differences of its gradient; nowhere less than flat."""
+    step = 0.01
+    bend = np.array(
+        [gradient(at - step * one) - gradient(at + step * one) for one in np.eye(at.size)]
+    )
+    values, ways = np.linalg.eigh((bend + bend.T) / (4 * step))
+    return ways * np.maximum(values, 0.0) @ ways.T

@@ -164,8 +164,9 @@ class SGFS:
     """Fisher scoring: steps as long as the posterior is wide in each direction (Ahn et al. 2012).
 
     The gradient and its uncentred second moment go out together, each with noise for half of a
-    step's share, and the running average of the latter stands for the posterior's precision. A
-    step size is a pure number here, by default 1; a smaller one forgets more slowly. The options
+    step's share, and the running average of the latter stands for the data's precision. Exact for a
+    normal posterior, however long the steps; not for one like a funnel, as of hierarchical models.
+    A step size is a pure number here, by default 1; a smaller one forgets more slowly. The options
     are those of all samplers by gradients (see `tacit.methods.gradients`).
     """
 

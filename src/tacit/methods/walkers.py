@@ -21,7 +21,7 @@ from tacit.infer.langevin import (
     scoring_step,
     thermostat_step,
 )
-from tacit.infer.second_moments import eigen_floored, packed_size, unpacked
+from tacit.infer.second_moments import curvature_of, eigen_floored, packed_size, unpacked
 from tacit.methods.gradient_loop import Setting
 from tacit.spec.errors import ModelError
 from tacit.spec.maps import JaxMap, NumbaMap
@@ -88,8 +88,7 @@ class Scored(NamedTuple):
     theta: np.ndarray
     squares: np.ndarray
     steps: int
-    precision: np.ndarray
-    ways: np.ndarray
+    precision: tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -114,30 +113,31 @@ class ScoringWalker:
 
     def begin(self, setting: Setting, theta: np.ndarray, rng: Any) -> Scored:
         size = theta.size
-        return Scored(theta, np.zeros(packed_size(size)), 0, np.ones(size), np.eye(size))
+        flat = np.ones(size), np.eye(size), np.ones(size)
+        return Scored(theta, np.zeros(packed_size(size)), 0, flat)
 
     def step(self, state: Any, release: Release, setting: Setting, eta: float, rng: Any) -> Any:
-        size = state.theta.size
-        squares, steps = state.squares + release.value[size:], state.steps + 1
-        precision, ways = state.precision, state.ways
-        prior = setting.gradients.prior_precision
+        theta, steps, precision = state.theta, state.steps + 1, state.precision
+        size, rate = theta.size, setting.rate
+        # Weights that grow with t: what was seen on the way to the posterior is soon forgotten.
+        squares = state.squares + 2 / (steps + 1) * (release.value[size:] - state.squares)
         if steps <= 10 or steps % 10 == 0:  # an average over all steps changes slowly
-            mean = unpacked(squares / (steps * setting.rate), size)
-            sd = release.noise[1].scale / setting.rate / steps**0.5
-            precision, ways = eigen_floored(mean, sd, prior)
-        batch = (precision - prior) * (1 - setting.rate) / setting.rate
+            sd = release.noise[1].scale / rate * min(1.0, 4 / (3 * steps)) ** 0.5
+            prior = curvature_of(setting.gradients.log_prior_gradient, theta)
+            precision = eigen_floored(unpacked(squares / rate, size), sd, prior)
+        values, ways, share = precision
         theta = scoring_step(
-            state.theta,
-            _gradient(release.value[:size], state.theta, setting),
-            precision,
+            theta,
+            _gradient(release.value[:size], theta, setting),
+            np.maximum(values, 1e-12),
             ways,
-            batch,
+            share * (1 - rate) / rate,
             eta,
             setting.known,
             setting.heat,
             rng,
         )
-        return Scored(theta, squares, steps, precision, ways)
+        return Scored(theta, squares, steps, precision)
 
     def place(self, state: Scored) -> np.ndarray:
         return state.theta

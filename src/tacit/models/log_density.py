@@ -205,7 +205,9 @@ def _gradients(
         return spread.T @ gradient if spread.ndim == 2 else spread * gradient
 
     def of_row(row: Any, theta: Any) -> Any:
-        return turned(jax.grad(density.log_likelihood)(raw(theta), row))
+        value, slope = jax.value_and_grad(density.log_likelihood)(raw(theta), row)
+        # A record that the model can make nothing of contributes nothing, whatever its slope.
+        return jnp.where(jnp.isfinite(value), turned(slope), 0.0)
 
     def log_prior(theta: Any) -> Any:
         return density.log_prior(raw(theta))
