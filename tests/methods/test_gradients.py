@@ -14,7 +14,7 @@ import pytest
 
 import tacit
 from tacit.methods import schedules
-from tacit.methods.gradient_loop import paper_multiplier
+from tacit.methods.gradient_plans import paper_multiplier
 from tacit.methods.walkers import with_squares
 from tacit.posterior import Posterior
 from tacit.spec.gradients import Gradients

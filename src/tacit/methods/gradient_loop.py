@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from functools import lru_cache
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
-from tacit.accounting import gaussian_mu, sensitivity_factor
-from tacit.accounting.plans import least_noise
 from tacit.methods.common import refuse_sampling, whole_number
+from tacit.methods.gradient_plans import Constants, block_plan
 from tacit.methods.progress import counted
 from tacit.methods.schedules import Constant, Schedule, schedule_of
-from tacit.spec.budget import Budget, Number
+from tacit.spec.budget import Budget
 from tacit.spec.certificate import Certificate
 from tacit.spec.errors import BudgetError, ModelError
 from tacit.spec.gradients import Gradients
 from tacit.spec.mechanisms import Gaussian
-from tacit.spec.plan import Everyone, Plan, Poisson, Steps
+from tacit.spec.plan import Poisson
 from tacit.spec.protocols import GradientModel, Releaser
 from tacit.spec.release import Release
-from tacit.spec.schema import Neighbours, Schema
+from tacit.spec.schema import Schema
 from tacit.spec.sums import BoundedSum
 
-Constants = Literal["accountant", "paper"]
 # How many times a walk must be able to forget its start, in the stiffest direction that the public
 # curvature knows of. Where privacy noise allows less, the walk is run hotter. (Logistic regression,
 # 5,000 rows, 5 coefficients, epsilon 2: 90% intervals cover 72% with 25, 98% with 100; at epsilon
@@ -126,7 +122,7 @@ def walk(
         )
     here = _start(how.start, gradients)
     releaser.quote(question, Gaussian(1, "1e-6"))  # refused before it is paid for
-    plan = _plan(how, question, releaser, constants)
+    plan = block_plan(how, question, releaser, constants)
     rng = np.random.default_rng(sampling.get("seed"))
     form = getattr(question.state, "dtype", np.float64)
     walked = _Walked(how.steps, here.size)
@@ -236,44 +232,6 @@ def _clipped(gradients: Gradients, clip: float | None) -> Gradients:
     return replace(
         gradients, question=BoundedSum(old.map, old.columns, blocks=blocks, state=old.state)
     )
-
-
-def _plan(how: Any, question: BoundedSum, releaser: Releaser, constants: Constants) -> Plan:
-    """One block of steps, with as little noise as its share of the budget affords."""
-    count, rate = how.steps // how.blocks, how.sampling_rate
-    share = Budget(how.epsilon, how.delta).split(how.blocks)
-    if constants == "paper":
-        if releaser.remaining is not None:
-            raise BudgetError(
-                'constants="paper" is for tacit.Public alone: on a wall the accountant\'s noise '
-                "gives the same guarantee and is many times smaller."
-            )
-        multiplier = rate * paper_multiplier(how.epsilon, how.delta, how.steps)
-        return _steps(multiplier, count, rate, question.numbers, share.delta)
-    return _least_noise(count, rate, question.numbers, share, releaser.schema.neighbours)
-
-
-@lru_cache(maxsize=256)
-def _least_noise(
-    count: int, rate: float, numbers: int, share: Budget, neighbours: Neighbours
-) -> Plan:
-    factor = sensitivity_factor("free", neighbours)
-    mu = gaussian_mu(float(share.epsilon), float(share.delta))
-    guess = max(0.3, rate * factor * math.sqrt(count) / mu)
-    make = lambda m: _steps(m, count, rate, numbers, share.delta)  # noqa: E731
-    return least_noise(make, share, neighbours, guess)
-
-
-def _steps(multiplier: float, count: int, rate: float, numbers: int, delta: Decimal) -> Plan:
-    sampling = Everyone() if rate == 1 else Poisson(rate)
-    noise = Gaussian(noise_multiplier=multiplier)
-    return Plan(Steps(count, noise, sampling, numbers=numbers), delta=delta)
-
-
-def paper_multiplier(epsilon: Number, delta: Number, steps: int) -> float:
-    """Of Wang et al. (2015, Algorithm 2), for the gradient of all data: Lipschitz constant 1."""
-    logs = math.log(2.5 * steps / float(delta)) * math.log(2 / float(delta))
-    return math.sqrt(128 * steps * logs) / float(epsilon)
 
 
 def _setting(how: Any, gradients: Gradients, release: Release, n: int) -> Setting:

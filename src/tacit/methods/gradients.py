@@ -38,7 +38,8 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, get_args
 
 from tacit.accounting import gaussian_epsilon, sensitivity_factor
-from tacit.methods.gradient_loop import Constants, Setting, check_options, walk
+from tacit.methods.gradient_loop import Setting, check_options, walk
+from tacit.methods.gradient_plans import Constants
 from tacit.methods.schedules import Schedule
 from tacit.methods.walkers import LangevinWalker, MovingWalker, ScoringWalker
 from tacit.spec.budget import Number
