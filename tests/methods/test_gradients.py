@@ -241,7 +241,7 @@ def test_an_interruption_before_a_block_is_complete_is_one():
 
 
 def test_the_noise_of_the_paper_is_for_public_data():
-    # MATH 1: N = 32561, batches of 180, 32641 steps, epsilon 1
+    # 32,561 records in batches of 180, 32,641 steps, epsilon 1
     assert paper_multiplier(1, 1e-5, 32641) * 180 / 32561 == pytest.approx(188.6, rel=1e-3)
     how = tacit.SGLD(1, 1e-5, steps=20, constants="paper")
     with pytest.raises(tacit.BudgetError, match="Public alone"):

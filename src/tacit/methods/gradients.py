@@ -85,7 +85,7 @@ class SGLD:
         )
 
     def _if_converged(self, setting: Setting, schema: Schema) -> str:
-        """What the last draw alone would cost if it were one of the posterior (MATH: 1 / power)."""
+        """What the last draw alone would cost, were it the posterior's (Gopi, Lee and Liu 2022)."""
         ((_, bound),) = setting.gradients.question.blocks
         slope = sensitivity_factor("free", schema.neighbours) * bound.clip
         mu = slope / (setting.heat * setting.gradients.prior_precision) ** 0.5
