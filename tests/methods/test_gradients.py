@@ -1,8 +1,9 @@
 """Samplers by gradients through the wall: their target, what they cost, what they refuse.
 
 Runs whose draws are compared are seeded, noise included. Means are compared within five standard
-errors of a chain whose draws are worth a fiftieth of independent ones, variances within a factor of
-1.6: five of their errors, a false-alarm rate of 1e-6 were the seeds not fixed. A factor of 2 fails.
+errors of a chain whose draws are worth a fiftieth of independent ones, a false-alarm rate of 1e-6
+were the seeds not fixed; variances within a factor of 1.6, where it would be about 1e-3 (three of
+their errors on the low side). A factor of 2 fails.
 """
 
 import math
