@@ -8,7 +8,7 @@ import pytest
 import tacit
 from tacit.accounting.bounded_range import exponential_epsilon
 from tacit.accounting.compose import plan_epsilon
-from tacit.accounting.plans import largest_plan
+from tacit.accounting.plans import largest_plan, least_noise
 from tacit.accounting.scans import random_scan_delta
 
 
@@ -109,3 +109,30 @@ def test_the_delta_of_a_scan_is_that_of_its_worst_update():
 def test_senseless_scans_are_refused(given):
     with pytest.raises(tacit.BudgetError):
         random_scan_delta(*given)
+
+
+@pytest.mark.parametrize("guess", [0.3, 1.0, 200.0])
+@pytest.mark.parametrize("neighbours", ["replace_one", "add_remove"])
+@pytest.mark.parametrize(
+    ("epsilon", "steps", "rate"), [(0.01, 50, 0.1), (1, 1000, 1.0), (1, 200, 0.02), (60, 40, 0.5)]
+)
+def test_the_least_noise_is_affordable_and_hardly_any_less_is(
+    epsilon, steps, rate, neighbours, guess
+):
+    def make(multiplier):
+        sampling = tacit.Everyone() if rate == 1 else tacit.Poisson(rate)
+        noise = tacit.Gaussian(noise_multiplier=multiplier)
+        return tacit.Plan(tacit.Steps(steps, noise, sampling, numbers=10), delta=1e-6)
+
+    plan = least_noise(make, tacit.Budget(epsilon, 1e-6), neighbours, guess)
+    spent, _ = plan_epsilon(plan, neighbours)
+    assert 0.998 * epsilon < spent <= epsilon
+
+
+def test_a_budget_that_no_noise_suits_is_refused():
+    def make(multiplier):
+        noise = tacit.Gaussian(noise_multiplier=multiplier)
+        return tacit.Plan(tacit.Steps(10**8, noise, numbers=1), delta=1e-6)
+
+    with pytest.raises(tacit.BudgetError, match="another budget"):
+        least_noise(make, tacit.Budget("1e-6", 1e-6), "replace_one")

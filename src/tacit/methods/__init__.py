@@ -9,15 +9,20 @@ from typing import Any
 
 from tacit.methods.annealed import AnnealedImportance
 from tacit.methods.gibbs import PrivateGibbs
+from tacit.methods.gradients import SGFS, SGHMC, SGLD, SGNHT
+from tacit.methods.hybrid import Hybrid
 from tacit.methods.metropolis import PrivateMetropolis
 from tacit.methods.newton import PrivateNewton
 from tacit.methods.one_sample import OnePosteriorSample
+from tacit.methods.schedules import Constant, PhaseTransition, Polynomial
 from tacit.methods.statistics import Statistics
 from tacit.spec.errors import ModelError
 from tacit.spec.protocols import (
     AnnealedModel,
     DrawModel,
     GibbsModel,
+    GradientModel,
+    HybridModel,
     LikelihoodModel,
     NewtonModel,
     StatisticsModel,
@@ -31,6 +36,11 @@ Method = (
     | PrivateMetropolis
     | AnnealedImportance
     | PrivateNewton
+    | SGLD
+    | SGHMC
+    | SGNHT
+    | SGFS
+    | Hybrid
 )
 METHODS: Mapping[type[Method], Any] = {
     Statistics: StatisticsModel,
@@ -38,6 +48,11 @@ METHODS: Mapping[type[Method], Any] = {
     PrivateGibbs: GibbsModel,
     PrivateMetropolis: WalkModel,
     AnnealedImportance: AnnealedModel,
+    SGLD: GradientModel,
+    SGHMC: GradientModel,
+    SGNHT: GradientModel,
+    SGFS: GradientModel,
+    Hybrid: HybridModel,
     PrivateNewton: NewtonModel,
 }
 
@@ -55,9 +70,17 @@ def check_suits(method: Method, model: Any) -> None:
 
 __all__ = [
     "METHODS",
+    "SGFS",
+    "SGHMC",
+    "SGLD",
+    "SGNHT",
     "AnnealedImportance",
+    "Constant",
+    "Hybrid",
     "Method",
     "OnePosteriorSample",
+    "PhaseTransition",
+    "Polynomial",
     "PrivateGibbs",
     "PrivateMetropolis",
     "PrivateNewton",

@@ -180,3 +180,16 @@ class LikelihoodModel(Protocol):
     def likelihood_posterior(self, release: Release, theta: np.ndarray) -> Any:
         """The posterior of released draws (draw, parameter), taken at face value."""
         ...
+
+
+@runtime_checkable
+class HybridModel(Protocol):
+    """A model with gradients that can begin a walk at a posterior of its own."""
+
+    def gradients(self, schema: Schema) -> Gradients: ...
+
+    def gradient_posterior(self, release: Release, theta: np.ndarray) -> Any: ...
+
+    def gradient_start(self, posterior: Any) -> np.ndarray:
+        """The mean of a posterior of this model, on the scale of its gradients."""
+        ...

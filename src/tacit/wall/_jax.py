@@ -57,9 +57,12 @@ class JaxKernel:
         def total() -> np.ndarray:
             size = int(limits[-1]["stop"])
             result, steps, sums = np.zeros(size, np.int64), np.zeros(size, np.int32), np.zeros(size)
+            running = ahead
             for begin in chunks:
                 here = slice(begin, begin + self.chunk)
-                mapped = np.asarray(begun(begin) if begin else ahead)
+                # The next chunk is mapped while this one is clipped and added.
+                following = begun(begin + self.chunk) if begin != chunks[-1] else None
+                mapped, running = np.asarray(running), following
                 usable = rows.complete[which[here]]
                 add_rows(mapped, usable, last[here], sums, steps, limits, result)
             return result

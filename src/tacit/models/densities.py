@@ -1,0 +1,140 @@
+"""A model of records as two functions of one vector: a record's log-likelihood, the log prior."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tacit.spec.columns import Categorical, Column, Integer, Real, Time, Tokens
+from tacit.spec.errors import ModelError
+from tacit.spec.schema import Schema
+
+MADE_UP = 256
+
+
+@dataclass(frozen=True, eq=False)
+class Density:
+    """What a sampler needs of a model, in JAX and without bounds on its parameters.
+
+    `row` holds the `columns` in their order. `values` turns vectors (..., parameter) into arrays by
+    name on the model's own scale, and `vector` one set of such arrays into a vector.
+    """
+
+    columns: tuple[str, ...]
+    start: np.ndarray
+    log_likelihood: Callable[[Any, Any], Any]
+    log_prior: Callable[[Any], Any]
+    values: Callable[[np.ndarray], dict[str, np.ndarray]]
+    vector: Callable[[Mapping[str, Any]], np.ndarray]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where each named array lies in the vector."""
+
+    shapes: tuple[tuple[str, tuple[int, ...]], ...]
+
+    @property
+    def size(self) -> int:
+        return sum(math.prod(shape) for _, shape in self.shapes)
+
+    def arrays(self, vector: Any) -> dict[str, Any]:
+        """The arrays in (..., parameter), NumPy's or JAX's."""
+        found, start = {}, 0
+        for name, shape in self.shapes:
+            stop = start + math.prod(shape)
+            found[name] = vector[..., start:stop].reshape(*vector.shape[:-1], *shape)
+            start = stop
+        return found
+
+    def vector(self, arrays: Mapping[str, Any]) -> np.ndarray:
+        parts = [np.ravel(np.asarray(arrays[name], float)) for name, _ in self.shapes]
+        return np.concatenate(parts)
+
+
+def need_jax() -> None:
+    try:
+        import jax  # noqa: F401
+    except ImportError:
+        raise ModelError("LogDensity needs JAX: pip install 'tacit[jax]'.") from None
+
+
+def number_of(column: Column, cell: Any) -> Any:
+    """A cell of a row on the scale on which models see it: whole numbers and positions as such."""
+    import jax.numpy as jnp
+
+    return cell if isinstance(column, Real) else cell.astype(jnp.int32)
+
+
+def made_up_rows(columns: Sequence[str], schema: Schema, count: int = MADE_UP) -> np.ndarray:
+    """Rows drawn evenly from the public domain of each column. No data are looked at."""
+    rng = np.random.default_rng(0)
+    rows = np.empty((count, len(columns)))
+    for i, name in enumerate(columns):
+        match schema[name]:
+            case Real(low=low, high=high):
+                rows[:, i] = rng.uniform(low, high, count)
+            case Integer(low=low, high=high):
+                rows[:, i] = rng.integers(low, high, count, endpoint=True)
+            case Categorical() | Time() as column:
+                rows[:, i] = rng.integers(0, len(column.labels), count)
+            case Tokens():
+                raise ModelError(f"Expected no Tokens in LogDensity; {name!r} holds documents.")
+    return rows
+
+
+def function_density(model: Any, schema: Schema) -> Density:
+    """The density of a function of one record: `model` is the `LogDensity` that holds it."""
+    need_jax()
+    import jax
+    import jax.numpy as jnp
+
+    layout = Layout(tuple(model.parameters.items()))
+    inputs = len(model.x)
+    target = None if model.y is None else schema[model.y]
+    columns = model.x if model.y is None else (*model.x, model.y)
+
+    def log_likelihood(vector: Any, row: Any) -> Any:
+        y = None if target is None else number_of(target, row[inputs])
+        return _number(model.model(layout.arrays(vector), row[:inputs], y))
+
+    def log_prior(vector: Any) -> Any:
+        if model.log_prior is None:
+            return -0.5 * jnp.sum((vector / model.prior_scale) ** 2)
+        return _number(model.log_prior(layout.arrays(vector)))
+
+    start = np.zeros(layout.size)
+    row = jax.ShapeDtypeStruct((len(columns),), jnp.float32)
+    tried(log_likelihood, (jnp.asarray(start), row), "log_likelihood(parameters, x, y)")
+    tried(log_prior, (jnp.asarray(start),), "log_prior(parameters)")
+    return Density(columns, start, log_likelihood, log_prior, layout.arrays, layout.vector)
+
+
+def tried(function: Callable[..., Any], arguments: Sequence[Any], what: str) -> Any:
+    """Trace what someone else wrote; no data are near."""
+    import jax
+
+    try:
+        return jax.eval_shape(function, *arguments)
+    except ModelError:
+        raise
+    except Exception as error:  # noqa: BLE001 - their code may raise anything
+        reason = str(error).strip().split("\n")[0]
+        kind = type(error).__name__
+        raise ModelError(f"Expected {what} to run in JAX, got {kind}: {reason}") from None
+
+
+def _number(value: Any) -> Any:
+    import jax.numpy as jnp
+
+    array = jnp.asarray(value)
+    if array.size != 1 or array.dtype.kind not in "fiu":
+        raise ModelError(
+            f"Expected one number from the function, got shape {array.shape} of {array.dtype}. "
+            "Write it for a single record."
+        )
+    return array.reshape(())

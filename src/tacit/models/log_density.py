@@ -1,0 +1,290 @@
+"""Any model with gradients: a log-likelihood of one record in JAX, or a NumPyro model.
+
+It holds code, so no study file can name it: it stands outside MODELS, and what is saved of it is
+the function's name and a fingerprint.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from tacit.models.densities import Density, function_density, made_up_rows
+from tacit.models.description import number
+from tacit.models.numpyro_density import numpyro_density
+from tacit.posterior import Posterior
+from tacit.spec.errors import ModelError
+from tacit.spec.gradients import Gradients
+from tacit.spec.maps import JaxMap, named
+from tacit.spec.release import Release
+from tacit.spec.schema import Schema
+from tacit.spec.sums import BoundedSum
+
+_DENSE = 64  # parameters; with more, whitening all directions costs more than the gradient
+
+
+@dataclass(frozen=True, eq=False)
+class LogDensity:
+    """A model by its log-likelihood, fitted by the samplers that walk along noisy gradients.
+
+    Parameters
+    ----------
+    model
+        Either a function `log_likelihood(parameters, x, y)` of one record, written in JAX: `x` is
+        the vector of the x columns, `y` a number (None without y=), and it returns one number. Or,
+        where `parameters` is left out, a NumPyro model with one plate over the records and all its
+        variables outside of it. An argument named like a column gets that column, `x` the matrix
+        of the x columns and `y` the target.
+    x, y
+        Columns. Numbers are passed as they are, in the units of the data; levels and periods as
+        positions from 0. Columns of whole numbers and levels are integers, save in the matrix `x`.
+    parameters
+        The shape of each parameter, such as `{"coef": (5,), "intercept": ()}`.
+    log_prior
+        A function of the parameters in JAX. Default: independent normals of `prior_scale`.
+    prior_scale
+        The standard deviation of that default.
+    clip
+        The largest norm of one unit's gradient, on the scale on which samplers walk: there a
+        record has a curvature of about 1 in each direction, as far as records drawn evenly from
+        the public domain tell. Default: the root of the number of parameters, plus 2, times the
+        root of the rows that a unit may have. A record with a longer gradient counts for less.
+
+    Examples
+    --------
+    >>> def log_likelihood(parameters, x, y):
+    ...     return -0.5 * (y - parameters["slope"] * x[0]) ** 2
+    >>> LogDensity(log_likelihood, x="dose", y="effect", parameters={"slope": ()}).x
+    ('dose',)
+    """
+
+    model: Callable[..., Any]
+    x: tuple[str, ...]
+    y: str | None
+    parameters: Mapping[str, tuple[int, ...]] | None
+    log_prior: Callable[[Any], Any] | None
+    prior_scale: float
+    clip: float | None
+
+    def __init__(
+        self,
+        model: Callable[..., Any],
+        x: str | Sequence[str] = (),
+        y: str | None = None,
+        *,
+        parameters: Mapping[str, Any] | None = None,
+        log_prior: Callable[[Any], Any] | None = None,
+        prior_scale: float | None = None,
+        clip: float | None = None,
+    ) -> None:
+        if not callable(model):
+            raise ModelError(
+                "Expected LogDensity(log_likelihood, parameters={...}) or LogDensity(numpyro_model)"
+                f", got {model!r}."
+            )
+        names = (x,) if isinstance(x, str) else tuple(x)
+        both = names if y is None else (*names, y)
+        if len(set(both)) < len(both) or not all(isinstance(n, str) and n for n in both):
+            raise ModelError(f"Expected names of columns, each once, got x={x!r}, y={y!r}.")
+        if parameters is None and (log_prior is not None or prior_scale is not None):
+            raise ModelError(
+                "Expected parameters={name: shape} beside log_prior or prior_scale; a NumPyro "
+                "model has its own priors."
+            )
+        if parameters is not None and not both:
+            raise ModelError("Expected the columns of a record: x=[...] or y=....")
+        if log_prior is not None and (not callable(log_prior) or prior_scale is not None):
+            raise ModelError("Expected a function for log_prior, and then no prior_scale.")
+        scale = 10.0 if prior_scale is None else number(prior_scale, "prior_scale", above=0)
+        object.__setattr__(self, "model", model)
+        object.__setattr__(self, "x", names)
+        object.__setattr__(self, "y", y)
+        object.__setattr__(self, "parameters", None if parameters is None else _shapes(parameters))
+        object.__setattr__(self, "log_prior", log_prior)
+        object.__setattr__(self, "prior_scale", scale)
+        clipped = None if clip is None else number(clip, "clip", above=0)
+        object.__setattr__(self, "clip", clipped)
+
+    def density(self, schema: Schema) -> Density:
+        """The model as functions of one vector, traced and checked. Opens no data."""
+        return _whitened(self, schema).density
+
+    def gradients(self, schema: Schema) -> Gradients:
+        """The question that samplers ask, on a scale that public knowledge has evened out."""
+        return _whitened(self, schema).gradients
+
+    def gradient_posterior(self, release: Release, theta: np.ndarray) -> Posterior:
+        """The posterior of draws (chain, draw, parameter) on the samplers' scale."""
+        known = _whitened(self, release.schema)
+        draws = known.density.values(known.raw(theta))
+        dims = {
+            name: tuple(f"{name}_dim_{i}" for i in range(part.ndim - 2))
+            for name, part in draws.items()
+        }
+        coords = {
+            dim: tuple(range(draws[name].shape[i + 2]))
+            for name, some in dims.items()
+            for i, dim in enumerate(some)
+        }
+        return Posterior(
+            draws={name: np.asarray(part, float) for name, part in draws.items()},
+            dims=dims,
+            coords=coords,
+            model=self._described(),
+            releases=(release,),
+            noise="tempered",
+        )
+
+    def gradient_start(self, posterior: Posterior) -> np.ndarray:
+        """Where a sampler begins: the mean of another posterior of this model, on its scale."""
+        known = _whitened(self, posterior.releases[0].schema)
+        means = {name: posterior.mean(name) for name in posterior.draws}
+        return known.scaled(known.density.vector(means))
+
+    def _described(self) -> dict[str, Any]:
+        facts = named(JaxMap(self.model))
+        shapes = None
+        if self.parameters is not None:
+            shapes = {name: list(shape) for name, shape in self.parameters.items()}
+        return {
+            "model": "LogDensity",
+            "function": facts.name,
+            "digest": facts.digest,
+            "x": list(self.x),
+            "y": self.y,
+            "parameters": shapes,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Whitened:
+    """A density on a scale on which a made-up record has a curvature of 1 everywhere.
+
+    vector = start + basis @ theta, or start + basis * theta where the basis is a vector.
+    """
+
+    density: Density
+    basis: np.ndarray
+    gradients: Gradients
+
+    def raw(self, theta: np.ndarray) -> np.ndarray:
+        moved = theta @ self.basis.T if self.basis.ndim == 2 else theta * self.basis
+        return self.density.start + moved
+
+    def scaled(self, vector: np.ndarray) -> np.ndarray:
+        moved = vector - self.density.start
+        return np.linalg.solve(self.basis, moved) if self.basis.ndim == 2 else moved / self.basis
+
+
+@lru_cache(maxsize=16)
+def _whitened(model: LogDensity, schema: Schema) -> Whitened:
+    build = numpyro_density if model.parameters is None else function_density
+    density = build(model, schema)
+    basis, curvature = _basis(density, schema)
+    return Whitened(density, basis, _gradients(model, schema, density, basis, curvature))
+
+
+def _gradients(
+    model: LogDensity, schema: Schema, density: Density, basis: np.ndarray, curvature: float
+) -> Gradients:
+    import jax
+    import jax.numpy as jnp
+
+    size = density.start.size
+    start, spread = density.start.astype(np.float32), basis.astype(np.float32)
+
+    def raw(theta: Any) -> Any:
+        return start + (spread @ theta if spread.ndim == 2 else spread * theta)
+
+    def turned(gradient: Any) -> Any:
+        return spread.T @ gradient if spread.ndim == 2 else spread * gradient
+
+    def of_row(row: Any, theta: Any) -> Any:
+        value, slope = jax.value_and_grad(density.log_likelihood)(raw(theta), row)
+        # A record that the model can make nothing of contributes nothing, whatever its slope.
+        return jnp.where(jnp.isfinite(value), turned(slope), 0.0)
+
+    def log_prior(theta: Any) -> Any:
+        return density.log_prior(raw(theta))
+
+    compiled = jax.jit(jax.grad(log_prior))
+
+    def log_prior_gradient(theta: np.ndarray) -> np.ndarray:
+        if model.parameters is not None and model.log_prior is None:
+            # The default in closed form: calling compiled code costs more than this.
+            moved = density.start + (basis @ theta if basis.ndim == 2 else basis * theta)
+            pull = moved / -(model.prior_scale**2)
+            return basis.T @ pull if basis.ndim == 2 else basis * pull
+        return np.asarray(compiled(jnp.asarray(theta, jnp.float32)), float)
+
+    bend = -np.asarray(jax.jit(jax.hessian(log_prior))(jnp.zeros(size)), float)
+    known = np.all(np.isfinite(bend))
+    precision = float(np.abs(np.linalg.eigvalsh(bend)).max()) if known else 1.0
+    clip = model.clip
+    if clip is None:
+        clip = (math.sqrt(size) + 2) * math.sqrt(schema.max_rows_per_unit)
+    return Gradients(
+        question=BoundedSum(
+            JaxMap(of_row), density.columns, size=size, clip=clip, state=np.zeros(size, np.float32)
+        ),
+        log_prior_gradient=log_prior_gradient,
+        start=np.zeros(size),
+        curvature=curvature,
+        prior_precision=precision,
+    )
+
+
+def _basis(density: Density, schema: Schema) -> tuple[np.ndarray, float]:
+    """The scale of the samplers, and the largest curvature of a made-up record on it."""
+    import jax
+    import jax.numpy as jnp
+
+    start = jnp.asarray(density.start, jnp.float32)
+    rows = jnp.asarray(made_up_rows(density.columns, schema), jnp.float32)
+    of_rows = jax.jit(jax.vmap(jax.grad(density.log_likelihood), in_axes=(None, 0)))
+    usable = np.all(np.isfinite(of_rows(start, rows)), axis=1)
+    if not usable.any():
+        raise ModelError(
+            "Expected finite gradients at the middle of the prior for some record within the "
+            "schema's bounds, got none."
+        )
+    rows = rows[usable]
+
+    def mean(vector: Any) -> Any:
+        return jnp.mean(jax.vmap(density.log_likelihood, in_axes=(None, 0))(vector, rows))
+
+    bend = -np.asarray(jax.jit(jax.hessian(mean))(start), float)
+    size = len(bend)
+    if not np.all(np.isfinite(bend)) or not np.any(bend):
+        return np.ones(size), 1.0
+    if size > _DENSE:
+        scale = _floored(np.diag(bend)) ** -0.5
+        return scale, float(np.linalg.eigvalsh(scale[:, None] * bend * scale)[-1])
+    values, ways = np.linalg.eigh(bend)
+    # Symmetric, so that parameters keep their places as far as they can.
+    return ways * _floored(values) ** -0.5 @ ways.T, 1.0
+
+
+def _floored(curvatures: np.ndarray) -> np.ndarray:
+    """None below a ten-thousandth of the largest: there records say next to nothing."""
+    sizes = np.abs(curvatures)
+    return np.maximum(sizes, 1e-4 * sizes.max())
+
+
+def _shapes(parameters: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+    if not isinstance(parameters, Mapping) or not parameters:
+        raise ModelError('Expected parameters={name: shape}, such as {"coef": (5,), "scale": ()}.')
+    found = {}
+    for name, shape in parameters.items():
+        sides = (shape,) if isinstance(shape, int) else shape
+        if not isinstance(name, str) or not isinstance(sides, (tuple, list)):
+            raise ModelError(f"Expected a shape such as (5,) or () for {name!r}, got {shape!r}.")
+        if not all(isinstance(s, int) and not isinstance(s, bool) and s > 0 for s in sides):
+            raise ModelError(f"Expected a shape such as (5,) or () for {name!r}, got {shape!r}.")
+        found[name] = tuple(sides)
+    return found

@@ -1,0 +1,402 @@
+"""Samplers by gradients through the wall: their target, what they cost, what they refuse.
+
+Runs whose draws are compared are seeded, noise included. Means are compared within five standard
+errors of a chain whose draws are worth a fiftieth of independent ones, a false-alarm rate of 1e-6
+were the seeds not fixed; variances within a factor of 1.6, where it would be about 1e-3 (three of
+their errors on the low side). A factor of 2 fails.
+"""
+
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import tacit
+from tacit.methods import schedules
+from tacit.methods.gradient_plans import paper_multiplier
+from tacit.methods.walkers import with_squares
+from tacit.posterior import Posterior
+from tacit.spec.gradients import Gradients
+from tacit.spec.protocols import GradientModel, HybridModel
+
+SAMPLERS = [tacit.SGLD, tacit.SGHMC, tacit.SGNHT, tacit.SGFS]
+LOW, HIGH, SD = -6.0, 6.0, 1.0
+
+
+def _pull(row, state, out):
+    for i in range(state.size):
+        out[i] = row[i] - state[i]
+
+
+class Means:
+    """Means of normal columns of known variance 1, under a standard normal prior."""
+
+    def __init__(self, *columns, clip=4.0):
+        self.columns, self.clip = columns, clip
+
+    def gradients(self, schema):
+        size = len(self.columns)
+        return Gradients(
+            question=tacit.BoundedSum(
+                tacit.NumbaMap(_pull),
+                self.columns,
+                size=size,
+                clip=self.clip * math.sqrt(size),
+                state=np.zeros(size),
+            ),
+            log_prior_gradient=lambda theta: -theta,
+            start=np.zeros(size),
+            curvature=1.0,
+            prior_precision=1.0,
+        )
+
+    def gradient_posterior(self, release, theta):
+        return Posterior(
+            draws={"mean": theta},
+            dims={"mean": ("column",)},
+            coords={"column": self.columns},
+            model={"model": "Means"},
+            releases=(release,),
+            noise="tempered",
+        )
+
+
+def schema(neighbours="replace_one", **options):
+    columns = (tacit.Real("a", LOW, HIGH), tacit.Real("b", LOW, HIGH))
+    return tacit.Schema(*columns, neighbours=neighbours, **options)
+
+
+def table(n=400):
+    rng = np.random.default_rng(3)
+    return {"a": rng.normal(0.5, SD, n), "b": rng.normal(-0.5, SD, n)}
+
+
+def wall(budget=(1000, 1e-2), neighbours="replace_one", n=400, **options):
+    return tacit.Wall(
+        table(n), schema(neighbours, **options), budget=tacit.Budget(*budget), ledger=":memory:"
+    )
+
+
+MODEL = Means("a", "b")
+
+
+def check(posterior, n=400, worth=0.02, heat=1.0):
+    """Draws are worth `worth` of independent ones."""
+    data = np.column_stack([table(n)[c] for c in "ab"])
+    draws, sd = posterior.flat("mean"), math.sqrt(heat / (n + 1))
+    error = 5 * sd / math.sqrt(worth * len(draws))
+    np.testing.assert_allclose(draws.mean(axis=0), data.sum(axis=0) / (n + 1), atol=error)
+    assert np.all(draws.var(axis=0) < 1.6 * sd**2)
+    assert np.all(draws.var(axis=0) > sd**2 / 1.6)
+
+
+# The target
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("rate", [1.0, 0.5])
+def test_at_a_large_epsilon_the_draws_are_the_posteriors(sampler, rate):
+    how = sampler(490, 1e-6, steps=6000, sampling_rate=rate)
+    posterior = tacit.fit(MODEL, tacit.Public(table(), schema(), seed=1), how, seed=2)
+    assert posterior.draws["mean"].shape == (1, 3000, 2)
+    assert not any("hotter" in text for text in posterior.certificate.assumptions)
+    check(posterior)
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_privacy_noise_is_part_of_the_noise(sampler):
+    """At this epsilon it is all of it, or nearly; added to the sampler's own it would double it."""
+    how = sampler(45, 1e-6, steps=10_000, temperature=1.0)
+    posterior = tacit.fit(MODEL, tacit.Public(table(1000), schema(), seed=1), how, seed=2)
+    assert posterior.releases[0].noise[0].scale ** 2 > 0.9 * 4 * 1000 / 0.2
+    check(posterior, 1000)
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_a_temperature_widens_the_draws(sampler):
+    how = sampler(490, 1e-6, steps=6000, temperature=4.0)
+    posterior = tacit.fit(MODEL, tacit.Public(table(), schema(), seed=1), how, seed=2)
+    check(posterior, heat=4.0)
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_a_small_epsilon_is_hot_and_says_so(sampler):
+    posterior = tacit.fit(MODEL, wall(), sampler(0.3, 1e-6, steps=200), seed=1)
+    assert any("hotter than the posterior" in a for a in posterior.certificate.assumptions)
+    assert np.all(np.isfinite(posterior.summary()))
+    assert posterior.flat("mean").std() > 3 / math.sqrt(400)
+
+
+def test_draws_do_not_depend_on_the_unit_of_length():
+    """A thermostat of mass 1 would adapt a hundred times too slowly here."""
+    posterior = tacit.fit(
+        MODEL,
+        tacit.Public(table(40_000), schema(), seed=1),
+        tacit.SGNHT(490, 1e-6, steps=6000, sampling_rate=0.05),
+        seed=2,
+    )
+    check(posterior, 40_000)
+
+
+# Schedules
+
+
+@pytest.mark.parametrize("sampler", [tacit.SGLD, tacit.SGHMC, tacit.SGNHT])
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        tacit.Constant(1e-4),
+        1.5e-4,
+        tacit.Polynomial(1e-3, 10, 0.33),
+        tacit.PhaseTransition(0.2),
+    ],
+    ids=str,
+)
+def test_every_schedule_reaches_the_posterior(sampler, schedule):
+    how = sampler(490, 1e-6, steps=6000, step_size=schedule)
+    posterior = tacit.fit(MODEL, tacit.Public(table(), schema(), seed=1), how, seed=2)
+    check(posterior, worth=0.005)
+
+
+def test_the_phase_transition_is_where_the_noises_meet():
+    sizes = schedules.PhaseTransition(0.25).sizes(1000, quiet=1e-3, stable=1.0)
+    assert np.flatnonzero(sizes <= 1e-3 * (1 + 1e-12))[0] + 1 == 250
+    np.testing.assert_allclose(sizes[499], 5e-4)
+    assert schedules.PhaseTransition(0.25).sizes(1000, 1e-3, 2e-3).max() == 2e-3
+    assert schedules.Polynomial(2.0, 1, 0.5).sizes(3, 0, 0)[2] == pytest.approx(1.0)
+
+
+def test_long_steps_count_for_more():
+    """A walk at even intervals of its own time, so that means are weighted by step sizes."""
+    how = tacit.SGLD(490, 1e-6, steps=100, step_size=tacit.Polynomial(1e-3, 0, 1.0))
+    draws = tacit.fit(MODEL, tacit.Public(table(), schema(), seed=1), how, seed=2).flat("mean")
+    assert len(draws) == 50
+    assert len(np.unique(draws[:, 0])) < 50  # the long steps stand there twice
+
+
+# What it costs
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("neighbours", ["replace_one", "add_remove"])
+def test_a_walk_costs_what_it_says(sampler, neighbours):
+    behind = wall((1, 1e-5), neighbours, max_units=500)
+    how = sampler(0.8, 1e-6, steps=20, sampling_rate=0.3)
+    posterior = tacit.fit(MODEL, behind, how)
+    certificate = posterior.certificate
+    assert 0.79 < certificate.epsilon <= how.epsilon
+    assert certificate.delta == how.delta
+    assert tacit.Budget(1, 1e-5).epsilon - behind.remaining.epsilon == certificate.epsilon
+    assert certificate.events[0]["steps"] == 20
+
+
+def test_blocks_are_paid_one_by_one_and_add_up():
+    behind = wall((1, 1e-5))
+    posterior = tacit.fit(MODEL, behind, tacit.SGLD(0.8, 1e-6, steps=20, blocks=4))
+    certificate = posterior.certificate
+    assert len(certificate.events) == 4
+    assert 0.79 < certificate.epsilon <= tacit.Budget("0.8").epsilon
+    assert 1 - behind.remaining.epsilon == certificate.epsilon
+    assert "4 blocks" in certificate.accountant
+
+
+class Interrupted:
+    """A wall whose user presses Ctrl-C in the middle of a walk."""
+
+    def __init__(self, inner, after):
+        self.inner, self.left = inner, after
+        self.schema, self.quote = inner.schema, inner.quote
+
+    remaining = property(lambda self: self.inner.remaining)
+
+    def prepay(self, plan):
+        self.lease = self.inner.prepay(plan)
+        self.certificate = self.lease.certificate
+        return self
+
+    steps_left = property(lambda self: self.lease.steps_left)
+
+    def release(self, query):
+        self.left -= 1
+        if self.left < 0:
+            raise KeyboardInterrupt
+        return self.lease.release(query)
+
+
+def test_an_interrupted_walk_has_paid_for_what_it_began():
+    behind = wall((1, 1e-5))
+    how = tacit.SGLD(0.8, 1e-6, steps=20, blocks=4)
+    posterior = tacit.fit(MODEL, Interrupted(behind, after=7), how)
+    assert posterior.draws["mean"].shape == (1, 4, 2)
+    assert 0.39 < posterior.certificate.epsilon <= tacit.Budget("0.4").epsilon
+    assert 1 - behind.remaining.epsilon == posterior.certificate.epsilon
+    assert any("interrupted" in text for text in posterior.certificate.assumptions)
+
+
+def test_an_interruption_before_a_block_is_complete_is_one():
+    behind = wall((1, 1e-5))
+    with pytest.raises(KeyboardInterrupt):
+        tacit.fit(MODEL, Interrupted(behind, after=4), tacit.SGLD(0.8, 1e-6, steps=20, blocks=4))
+
+
+def test_the_noise_of_the_paper_is_for_public_data():
+    # 32,561 records in batches of 180, 32,641 steps, epsilon 1
+    assert paper_multiplier(1, 1e-5, 32641) * 180 / 32561 == pytest.approx(188.6, rel=1e-3)
+    how = tacit.SGLD(1, 1e-5, steps=20, constants="paper")
+    with pytest.raises(tacit.BudgetError, match="Public alone"):
+        tacit.fit(MODEL, wall(), how)
+    posterior = tacit.fit(MODEL, tacit.Public(table(), schema()), how)
+    scale = posterior.releases[0].noise[0].scale
+    assert scale == pytest.approx(paper_multiplier(1, 1e-5, 20) * 4 * math.sqrt(2), rel=1e-6)
+
+
+def test_the_certificate_has_both_routes_and_claims_one():
+    posterior = tacit.fit(MODEL, wall(), tacit.SGLD(0.8, 1e-6, steps=20))
+    texts = posterior.certificate.assumptions
+    assert any("whether or not the chain had converged" in text for text in texts)
+    (other,) = (text for text in texts if "not claimed" in text)
+    assert "epsilon" in other
+
+
+# Fisher scoring
+
+
+def test_squares_are_the_same_from_both_compilers():
+    numba_map = with_squares(tacit.NumbaMap(_pull), 2)
+    jax_map = with_squares(tacit.JaxMap(lambda row, state: row - state), 2)
+    blocks = {"sum": tacit.Bound(2, 50.0), "squares": tacit.Bound(3, 2500.0)}
+    public = tacit.Public(table(), schema())
+    state, found = np.array([0.25, -1.0]), []
+    for map_, form in ((numba_map, np.float64), (jax_map, np.float32)):
+        query = tacit.BoundedSum(map_, ("a", "b"), blocks=blocks, state=state.astype(form))
+        found.append(public.release(query, tacit.Exact()).value)
+    np.testing.assert_allclose(*found, rtol=1e-4)
+    rows = np.column_stack([table()[c] for c in "ab"]) - state
+    both = rows.T @ rows
+    expected = [*rows.sum(axis=0), both[0, 0], math.sqrt(2) * both[0, 1], both[1, 1]]
+    np.testing.assert_allclose(found[0], expected, rtol=1e-5)  # rounded towards zero
+
+
+def test_scoring_noise_is_for_both_blocks():
+    posterior = tacit.fit(MODEL, wall(), tacit.SGFS(0.8, 1e-6, steps=20))
+    first, second = posterior.releases[0].noise
+    clip = 4 * math.sqrt(2)
+    assert second.scale / first.scale == pytest.approx(clip, rel=1e-6)
+    alone = tacit.fit(MODEL, wall(), tacit.SGLD(0.8, 1e-6, steps=20)).releases[0].noise[0]
+    assert first.scale / alone.scale == pytest.approx(math.sqrt(2), rel=1e-4)
+
+
+# Hybrid
+
+
+class Mean(Means):
+    """A model that can also be drawn from."""
+
+    def __init__(self):
+        super().__init__("a")
+        self.normal = tacit.NormalMean("a", sd=SD, prior=(0, 1))
+
+    def draw_query(self, schema, **options):
+        return self.normal.draw_query(schema, **options)
+
+    def posterior(self, release, **sampling):
+        return self.normal.posterior(release, **sampling)
+
+    def gradient_start(self, posterior):
+        return np.atleast_1d(posterior.mean("mean"))
+
+
+def test_a_hybrid_begins_at_a_posterior_sample():
+    how = tacit.Hybrid(tacit.OnePosteriorSample(0.5), tacit.SGLD(0.5, 1e-6, steps=10))
+    behind = wall((2, 1e-5))
+    posterior = tacit.fit(Mean(), behind, how, seed=1)
+    certificate = posterior.certificate
+    assert 0.99 < certificate.epsilon <= how.epsilon == 1
+    assert 2 - behind.remaining.epsilon == certificate.epsilon
+    assert len(certificate.events) == 2
+    assert "for the start" in certificate.accountant
+
+
+def test_a_hybrid_needs_no_time_to_arrive():
+    """Steps so short that from zero it would not get there."""
+    short = tacit.SGLD(400, 1e-6, steps=100, step_size=1e-6)
+    how = tacit.Hybrid(tacit.OnePosteriorSample(50), short)
+    data = {"a": np.full(400, 3.0), "b": np.zeros(400)}
+    public = tacit.Public(data, schema(), seed=1)
+    assert tacit.fit(Mean(), public, how, seed=1).mean("mean")[0] == pytest.approx(3, abs=0.5)
+    assert tacit.fit(Mean(), public, short, seed=1).mean("mean")[0] < 0.5
+
+
+def test_who_can_be_fitted_how():
+    assert isinstance(MODEL, GradientModel)
+    assert not isinstance(MODEL, HybridModel)
+    assert isinstance(Mean(), HybridModel)
+    with pytest.raises(tacit.ModelError, match="SGLD, SGHMC, SGNHT, SGFS"):
+        tacit.fit(MODEL, wall(), tacit.Laplace(1))
+    with pytest.raises(tacit.ModelError, match="no start="):
+        tacit.Hybrid(tacit.OnePosteriorSample(1), tacit.SGLD(1, 1e-6, start=[1.0]))
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"delta": 0}, "Expected a delta"),
+        ({"epsilon": None}, "Expected epsilon"),
+        ({"steps": 0}, "steps=0"),
+        ({"steps": 10, "blocks": 3}, "multiple of blocks=3"),
+        ({"sampling_rate": 0}, "sampling rate"),
+        ({"step_size": -1.0}, "eta=-1.0"),
+        ({"step_size": "long"}, "step_size as a number"),
+        ({"clip": 0}, "clip=0"),
+        ({"temperature": -1}, "temperature=-1"),
+        ({"n": 0}, "n=0"),
+        ({"constants": "mine"}, "constants='mine'"),
+    ],
+    ids=str,
+)
+def test_bad_options_are_refused_in_a_sentence(options, says):
+    with pytest.raises(tacit.TacitError, match=says):
+        tacit.SGLD(**{"epsilon": 1, "delta": 1e-6, **options})
+
+
+@pytest.mark.parametrize("sampler", [tacit.SGHMC, tacit.SGNHT])
+def test_friction_is_a_share(sampler):
+    with pytest.raises(tacit.ModelError, match="friction=1"):
+        sampler(1, 1e-6, friction=1)
+
+
+def test_nothing_is_charged_for_what_is_refused():
+    behind = wall((1, 1e-5), "add_remove")
+    before = behind.remaining
+    for refused, options in (
+        (tacit.SGLD(0.5, 1e-6, steps=10), {}),  # how many units?
+        (tacit.SGLD(0.5, 1e-6, steps=10, n=400, start=[1.0]), {}),
+        (tacit.SGLD(0.5, 1e-6, steps=10, n=400), {"draws": 10}),
+        (tacit.SGLD(0.5, 1e-6, steps=10, n=400), {"name": "again"}),
+    ):
+        with pytest.raises(tacit.ModelError):
+            tacit.fit(MODEL, behind, refused, **options)
+    assert behind.remaining == before
+    tacit.fit(MODEL, behind, tacit.SGLD(0.5, 1e-6, steps=10, n=400))
+
+
+@pytest.mark.parametrize("sampler", [tacit.SGLD, tacit.SGHMC, tacit.SGNHT])
+def test_a_walk_that_runs_away_says_what_was_charged(sampler):
+    behind = wall((1, 1e-5))
+    with pytest.raises(tacit.ModelError, match=r"ran away at step \d+: .* Epsilon 0\.[45]"):
+        tacit.fit(MODEL, behind, sampler(0.5, 1e-6, steps=200, step_size=1e3))
+    assert behind.remaining.epsilon < tacit.Budget("0.6").epsilon
+
+
+def test_jax_is_not_imported_with_the_library():
+    code = (
+        "import sys, tacit; tacit.SGLD(1, 1e-6); tacit.LogDensity(len, x='a', parameters={'a': ()})"
+        "; print([m for m in ('jax', 'numpyro', 'blackjax') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
