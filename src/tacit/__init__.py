@@ -6,7 +6,9 @@ from tacit import accounting
 from tacit.fit import fit
 from tacit.methods import (
     AnnealedImportance,
+    ObjectivePerturbation,
     OnePosteriorSample,
+    OutputPerturbation,
     PrivateGibbs,
     PrivateMetropolis,
     Statistics,
@@ -45,6 +47,7 @@ from tacit.spec.errors import (
     TacitError,
 )
 from tacit.spec.keys import Is
+from tacit.spec.logistic import Logistic, LogisticDraw, LogisticMinimum
 from tacit.spec.maps import JaxMap, NumbaMap, SparseMap, SqlMap
 from tacit.spec.mechanisms import Exact, Exponential, Gaussian, Laplace
 from tacit.spec.moments import Moments
@@ -89,6 +92,9 @@ __all__ = [
     "Ledger",
     "LedgerError",
     "LinearRegression",
+    "Logistic",
+    "LogisticDraw",
+    "LogisticMinimum",
     "MarkovRandomField",
     "ModelError",
     "Moments",
@@ -97,7 +103,9 @@ __all__ = [
     "Normal",
     "NormalMean",
     "NumbaMap",
+    "ObjectivePerturbation",
     "OnePosteriorSample",
+    "OutputPerturbation",
     "OverBudget",
     "Plan",
     "Poisson",

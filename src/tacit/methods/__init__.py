@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tacit.methods.annealed import AnnealedImportance
+from tacit.methods.baselines import ObjectivePerturbation, OutputPerturbation
 from tacit.methods.gibbs import PrivateGibbs
 from tacit.methods.metropolis import PrivateMetropolis
 from tacit.methods.one_sample import OnePosteriorSample
@@ -17,17 +18,28 @@ from tacit.spec.protocols import (
     AnnealedModel,
     DrawModel,
     GibbsModel,
+    LogisticModel,
     StatisticsModel,
     WalkModel,
 )
 
-Method = Statistics | OnePosteriorSample | PrivateGibbs | PrivateMetropolis | AnnealedImportance
+Method = (
+    Statistics
+    | OnePosteriorSample
+    | PrivateGibbs
+    | PrivateMetropolis
+    | AnnealedImportance
+    | ObjectivePerturbation
+    | OutputPerturbation
+)
 METHODS: Mapping[type[Method], type[Any]] = {
     Statistics: StatisticsModel,
     OnePosteriorSample: DrawModel,
     PrivateGibbs: GibbsModel,
     PrivateMetropolis: WalkModel,
     AnnealedImportance: AnnealedModel,
+    ObjectivePerturbation: LogisticModel,
+    OutputPerturbation: LogisticModel,
 }
 
 
@@ -46,7 +58,9 @@ __all__ = [
     "METHODS",
     "AnnealedImportance",
     "Method",
+    "ObjectivePerturbation",
     "OnePosteriorSample",
+    "OutputPerturbation",
     "PrivateGibbs",
     "PrivateMetropolis",
     "Statistics",

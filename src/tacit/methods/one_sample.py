@@ -10,6 +10,7 @@ from tacit.methods.common import ask_once
 from tacit.spec.budget import Number
 from tacit.spec.draws import MOST_DRAWS, ConjugateDraw
 from tacit.spec.errors import ModelError
+from tacit.spec.logistic import LogisticDraw
 from tacit.spec.mechanisms import Exponential
 from tacit.spec.protocols import DrawModel, Releaser
 from tacit.spec.sampling import SamplingOptions
@@ -64,7 +65,9 @@ class OnePosteriorSample:
         object.__setattr__(self, "truncation", _floats(truncation))
         object.__setattr__(self, "temper_prior", temper_prior)
 
-    def question(self, model: DrawModel, schema: Schema) -> tuple[ConjugateDraw, Exponential]:
+    def question(
+        self, model: DrawModel, schema: Schema
+    ) -> tuple[ConjugateDraw | LogisticDraw, Exponential]:
         """What is asked of the wall, and how it is paid for."""
         query = model.draw_query(
             schema,

@@ -14,6 +14,7 @@ from tacit.spec.certificate import Certificate
 from tacit.spec.draws import ConjugateDraw
 from tacit.spec.gradients import Gradients
 from tacit.spec.hidden_states import StateChain
+from tacit.spec.logistic import Logistic, LogisticDraw
 from tacit.spec.mechanisms import Mechanism
 from tacit.spec.plan import Plan
 from tacit.spec.queries import Query
@@ -88,7 +89,7 @@ class DrawModel(Protocol):
 
     def draw_query(
         self, schema: Schema, *, truncation: Any, draws: int, temper_prior: bool
-    ) -> ConjugateDraw:
+    ) -> ConjugateDraw | LogisticDraw:
         """The draws to ask for; refuses what could not be used afterwards."""
         ...
 
@@ -156,3 +157,12 @@ class GradientModel(Protocol):
     def gradient_posterior(self, release: Release, theta: np.ndarray) -> Any:
         """The posterior of draws (chain, draw, parameter) that a sampler took at face value."""
         ...
+
+
+@runtime_checkable
+class LogisticModel(Protocol):
+    """A logistic regression, of which the wall can release a noisy minimum."""
+
+    def logistic(self, schema: Schema) -> Logistic: ...
+
+    def posterior(self, release: Release, **sampling: Unpack[SamplingOptions]) -> Any: ...

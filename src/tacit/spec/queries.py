@@ -15,6 +15,7 @@ from tacit.spec.draws import ConjugateDraw
 from tacit.spec.errors import QueryError
 from tacit.spec.hidden_states import StateChain, StatePaths, StateProfiles
 from tacit.spec.keys import Is, Key, key_from_plain, key_to_plain, name_of
+from tacit.spec.logistic import LogisticDraw, LogisticMinimum
 from tacit.spec.moments import Moments
 from tacit.spec.sums import BoundedSum
 
@@ -96,7 +97,16 @@ def _entry(entry: Any) -> Key | tuple[Key, ...]:
 
 
 Query = (
-    Counts | Moments | BoundedSum | ConjugateDraw | Choice | StatePaths | StateProfiles | StateChain
+    Counts
+    | Moments
+    | BoundedSum
+    | ConjugateDraw
+    | LogisticDraw
+    | LogisticMinimum
+    | Choice
+    | StatePaths
+    | StateProfiles
+    | StateChain
 )
 _QUERIES: Mapping[str, type[Query]] = {query.__name__: query for query in Query.__args__}
 
