@@ -157,8 +157,6 @@ def ridge_of(query: LogisticMinimum, units: int, size: int, sigma: float) -> flo
     """
     if query.regularizer is not None:
         return query.regularizer
-    if sigma == 0:
-        return query.law.precision
     precision = max(query.law.precision, _LEAST_PRECISION)
     curve = guessed_curve(units, size)
     if query.noise == "objective":
@@ -172,7 +170,7 @@ def theta_of(release: Release) -> np.ndarray:
     if not isinstance(query, LogisticDraw | LogisticMinimum):
         raise QueryError(f"Expected a release of a logistic regression, got one of {query!r}.")
     block, values, noise = release.table("theta")
-    if isinstance(query, LogisticDraw) or query.noise == "objective":
+    if noise.family != "discrete_gaussian":
         return values
     units = 1 if query.regularizer else units_of(release.schema, release.n)
     return values / ridge_of(query, units, block.shape[1], noise.scale)

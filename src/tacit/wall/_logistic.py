@@ -76,31 +76,41 @@ class ResolvedLogistic:
         return {"rows_changed": cost.changed_rows(self.schema)}
 
     def evaluate(self, source: Source, noise: tuple[Noise, ...]) -> Statistic:
-        """Vectors y x of all complete rows. A row with a missing value adds nothing."""
+        """Vectors y x of all complete rows; or their minimum, where noise is yet to be added to it.
+
+        A row with a missing value adds nothing.
+        """
         law = self.query.law
         rows = load_rows(source, self.schema, (*law.features, law.target))
         values = rows.values[rows.complete]
         vectors = self.design.rows(values) * (2 * values[:, -1:] - 1)
         # proof: logistic-rows. Whatever rounding did, no row is longer than 1.
         longest = np.sqrt((vectors**2).sum(axis=1, keepdims=True)) * (1 + 1e-13)
-        return Statistic(vectors / np.maximum(longest, 1.0), rows.units)
+        vectors /= np.maximum(longest, 1.0)
+        if noise[0].family in ("draw", "objective"):
+            return Statistic(vectors, rows.units)
+        return _whole(self._least(vectors, rows.units, noise[0]), noise[0].grid, rows.units)
 
     def sample(self, statistic: Statistic, noise: tuple[Noise, ...], words: Words) -> np.ndarray:
-        vectors, law = statistic.steps, noise[0]
-        match self.query:
-            case LogisticDraw():
-                return self._ends(vectors, statistic.units, law, words)
-            case LogisticMinimum(noise="objective") if law.family != "none":
-                return self._tilted(vectors, statistic.units, law, words)
-        assert isinstance(self.query, LogisticMinimum)
-        sigma = 0.0 if law.family == "none" else law.scale
-        known = 1 if self.query.regularizer else units_of(self.schema, statistic.units)
-        ridge = ridge_of(self.query, known, self.design.size, sigma)
-        tolerance = cost.TOLERANCE * self.schema.max_rows_per_unit if sigma else 1e-6
-        theta = minimum(vectors, ridge, np.zeros(self.design.size), tolerance)
-        unit = ridge if self.query.noise == "output" and sigma else 1.0
+        match noise[0].family:
+            case "draw":
+                return self._ends(statistic.steps, statistic.units, noise[0], words)
+            case "objective":
+                return self._tilted(statistic.steps, statistic.units, noise[0], words)
+        return noised(statistic, noise, self.blocks, words)
+
+    def _least(self, vectors: np.ndarray, units: int, law: Noise) -> np.ndarray:
+        """The minimum; times the regularizer where noise is added to it."""
+        query = self.query
+        assert isinstance(query, LogisticMinimum)
+        none = np.zeros(self.design.size)
+        if law.family == "none":
+            return minimum(vectors, query.regularizer or query.law.precision, none, 1e-6)
+        known = 1 if query.regularizer else units_of(self.schema, units)
+        ridge = ridge_of(query, known, self.design.size, law.scale)
         # proof: logistic-output
-        return noised(_whole(theta * unit, law.grid, statistic.units), noise, self.blocks, words)
+        tolerance = cost.TOLERANCE * self.schema.max_rows_per_unit
+        return ridge * minimum(vectors, ridge, none, tolerance)
 
     def _ends(self, vectors: np.ndarray, units: int, law: Noise, words: Words) -> np.ndarray:
         """Where the Langevin chains end, one for each draw."""
@@ -128,7 +138,9 @@ class ResolvedLogistic:
         known = units_of(self.schema, units)
         ridge = ridge_of(query, known, size, sigma)
         slope = sigma * normals(words, size)
-        most = self.schema.max_rows_per_unit * known
+        # A limit that was declared, and not counted, may be wrong.
+        room = 1 if self.schema.neighbours == "replace_one" else 16
+        most = room * self.schema.max_rows_per_unit * known
         # The norm of the random slope, but for a chance of e^-128; and of the minimum then.
         tilt = sigma * (math.sqrt(size) + 16)
         radius = (tilt + math.sqrt(tilt**2 + 2 * ridge * most * math.log(2))) / ridge
