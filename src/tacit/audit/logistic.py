@@ -114,8 +114,8 @@ def _objective_game(tables: tuple[Table, Table]) -> Game:
         2.0,
         DELTA,
         _sampler(resolved, tables, noise, _along),
-        "a quarter of the noise",
-        _sampler(resolved, tables, replace(noise, scale=noise.scale / 4), _along),
+        "a fifth of the noise",
+        _sampler(resolved, tables, replace(noise, scale=noise.scale / 5), _along),
     )
 
 

@@ -35,7 +35,9 @@ class OnePosteriorSample:
         faithful and hotter, since one row moves the log-likelihood by log(1 / truncation). For a
         mean, the two ends of an interval (default: the column's bounds), or (-inf, inf) for none,
         given a delta and a public number of rows: each unit has one row and the column a default,
-        under replace_one. For a regression, the radius of its scaled coefficients.
+        under replace_one. For a linear regression, the radius of its scaled coefficients. A
+        logistic one needs none, given a delta: its draws are where Langevin chains end, which is
+        private at every step (Bok, Su and Altschuler 2024).
     temper_prior
         Flatten the prior too, as the papers do.
     """

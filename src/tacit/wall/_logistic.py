@@ -31,6 +31,10 @@ _LIMIT = 2.0**61  # steps, within 64 bits with the noise
 POINT = (
     "one noisy point and not a posterior: its draws are all the same, and no error bar is honest"
 )
+CHAIN = (
+    "the chain may not have come all the way to the tempered posterior: that is a matter of "
+    "accuracy, and privacy does not depend on it"
+)
 _ROUNDS = 200
 
 
@@ -45,7 +49,7 @@ class ResolvedLogistic:
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        return () if isinstance(self.query, LogisticDraw) else (POINT,)
+        return (CHAIN,) if self.chains else (POINT,)
 
     def calibrate(self, mechanism: Exponential | Gaussian | Laplace) -> Calibration:
         match self.query, mechanism:
