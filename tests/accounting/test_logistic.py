@@ -148,6 +148,39 @@ def test_where_a_row_has_its_full_slope_the_claim_is_nearly_attained(epsilon):
     assert exact_delta((1,), (-1,), 20.0, sigma / 2, epsilon, pulled=4000) > delta
 
 
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+def test_two_rows_nearly_opposite_to_each_other_keep_delta_in_the_plane(epsilon):
+    """Where both rows surprise: slopes differ by 1.66. The noise of add_remove is caught."""
+    ridge, delta, pulled = 20.0, 1e-3, 100_000
+    query = tacit.LogisticMinimum(LAW, "objective", ridge)
+
+    def found(neighbours):
+        described = schema(neighbours, max_units=9)
+        paid = cost.calibrate_minimum(tacit.Gaussian(epsilon, delta), query, described, 2)
+        sigma = paid.noise[0].scale
+        # A row's change of (b_1, b_2) is small, so these ranges hold all mass that matters.
+        x = np.linspace(-7.2, -5.9, 3001)[:, None]
+        y = np.linspace(-1, 1, 1501)[None, :] * (9 * sigma + 2) / ridge
+        back = expit(x)
+
+        def density(u, v):
+            c = expit(-(u * x + v * y))
+            first = -ridge * x - pulled * back + c * u
+            second = -ridge * y + c * v
+            bend, curve = pulled * back * (1 - back), c * (1 - c)
+            volume = (ridge + bend + curve * u * u) * (ridge + curve * v * v) - (curve * u * v) ** 2
+            log = -(first**2 + second**2) / (2 * sigma**2)
+            return np.exp(log) * volume / (2 * math.pi * sigma**2)
+
+        p, q = density(0.5, 0.866), density(0.5, -0.866)
+        cell = (x[1, 0] - x[0, 0]) * (y[0, 1] - y[0, 0])
+        assert p.sum() * cell == pytest.approx(1, abs=1e-5)
+        return float(np.maximum(p - math.exp(epsilon) * q, 0).sum() * cell)
+
+    assert delta / 50 < found("replace_one") <= delta
+    assert found("add_remove") > 3 * delta
+
+
 def test_without_the_regularizer_or_with_less_noise_delta_is_broken():
     """The two slips: no Delta term, and the noise of add_remove at a neighbour that is further."""
     paid = cost.calibrate_minimum(

@@ -170,7 +170,7 @@ def theta_of(release: Release) -> np.ndarray:
     if not isinstance(query, LogisticDraw | LogisticMinimum):
         raise QueryError(f"Expected a release of a logistic regression, got one of {query!r}.")
     block, values, noise = release.table("theta")
-    if noise.family != "discrete_gaussian":
+    if isinstance(query, LogisticDraw) or noise.family != "discrete_gaussian":
         return values
     units = 1 if query.regularizer else units_of(release.schema, release.n)
     return values / ridge_of(query, units, block.shape[1], noise.scale)
