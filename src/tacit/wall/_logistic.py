@@ -109,7 +109,8 @@ class ResolvedLogistic:
         assert isinstance(query, LogisticMinimum)
         none = np.zeros(self.design.size)
         if law.family == "none":
-            return minimum(vectors, query.regularizer or query.law.precision, none, 1e-6)
+            tolerance = 1e-6 + 1e-9 * len(vectors)
+            return minimum(vectors, query.regularizer or query.law.precision, none, tolerance)
         known = 1 if query.regularizer else units_of(self.schema, units)
         ridge = ridge_of(query, known, self.design.size, law.scale)
         # proof: logistic-output
