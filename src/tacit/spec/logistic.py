@@ -153,7 +153,7 @@ def ridge_of(query: LogisticMinimum, units: int, size: int, sigma: float) -> flo
     --------
     >>> query = LogisticMinimum(Logistic("smoker", ("age",), precision=0.1), "output")
     >>> round(ridge_of(query, 30_000, 100, 7.5), 1)
-    17.3
+    17.2
     """
     if query.regularizer is not None:
         return query.regularizer
