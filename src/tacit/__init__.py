@@ -12,7 +12,9 @@ from tacit.methods import (
     AnnealedImportance,
     Constant,
     Hybrid,
+    ObjectivePerturbation,
     OnePosteriorSample,
+    OutputPerturbation,
     PhaseTransition,
     Polynomial,
     PrivateGibbs,
@@ -57,6 +59,7 @@ from tacit.spec.errors import (
     TacitError,
 )
 from tacit.spec.keys import Is
+from tacit.spec.logistic import Logistic, LogisticDraw, LogisticMinimum
 from tacit.spec.maps import JaxMap, NumbaMap, SparseMap, SqlMap
 from tacit.spec.mechanisms import Exact, Exponential, Gaussian, Laplace
 from tacit.spec.moments import Moments
@@ -112,6 +115,9 @@ __all__ = [
     "Likelihood",
     "LinearRegression",
     "LogDensity",
+    "Logistic",
+    "LogisticDraw",
+    "LogisticMinimum",
     "LogisticRegression",
     "MarkovRandomField",
     "ModelError",
@@ -121,7 +127,9 @@ __all__ = [
     "Normal",
     "NormalMean",
     "NumbaMap",
+    "ObjectivePerturbation",
     "OnePosteriorSample",
+    "OutputPerturbation",
     "OverBudget",
     "PhaseTransition",
     "Plan",

@@ -10,7 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from tacit.fit import How, fit, resolve
-from tacit.methods import OnePosteriorSample, PrivateGibbs
+from tacit.methods import (
+    ObjectivePerturbation,
+    OnePosteriorSample,
+    OutputPerturbation,
+    PrivateGibbs,
+)
 from tacit.models import model_from_description
 from tacit.models.description import describe
 from tacit.posterior import Posterior
@@ -24,7 +29,10 @@ from tacit.spec.sampling import SamplingOptions
 from tacit.spec.schema import Schema
 
 _MECHANISMS = {"Laplace": Laplace, "Gaussian": Gaussian}
-_METHODS = {"OnePosteriorSample": OnePosteriorSample, "PrivateGibbs": PrivateGibbs}
+_METHODS = {
+    kind.__name__: kind
+    for kind in (OnePosteriorSample, PrivateGibbs, ObjectivePerturbation, OutputPerturbation)
+}
 _OPTIONS = tuple(SamplingOptions.__annotations__)
 
 

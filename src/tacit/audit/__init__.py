@@ -14,6 +14,7 @@ from tacit.audit.densities import density_games
 from tacit.audit.draws import ExactGame, draw_games
 from tacit.audit.game import COLUMNS, CONFIDENCE, DELTA, Game, Verdict, lower_bound, play
 from tacit.audit.hidden_states import state_games
+from tacit.audit.logistic import logistic_games
 from tacit.audit.report import markdown
 from tacit.audit.statistics import count_games, moment_games, sum_games
 from tacit.audit.steps import step_games
@@ -40,6 +41,7 @@ def games() -> list[Game | ExactGame]:
         *moment_games(),
         *step_games(),
         *coefficient_games(),
+        *logistic_games(),
         *draw_games(),
         *choice_games(),
         *density_games(),

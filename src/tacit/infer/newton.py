@@ -22,10 +22,9 @@ from functools import cached_property
 import numpy as np
 
 _RIDGES = np.geomspace(1e-4, 1e5, 120)
-# A normal prior with one variance makes too much of coefficients that differ in size.
-_RIDGE_SHARE = 0.75
 _PRIOR_WEIGHT = 2.0  # the prior's say on its own variance, in coefficients
 _EDGE = 0.35  # of the largest eigenvalue that noise alone would have: what steps are damped by
+_CLEAR, _LEAST = 1.5, 0.4  # curvatures so many times their noise need less damping, to this share
 _FARTHEST = 8.0  # of one step: no row's log odds move more
 
 
@@ -36,6 +35,16 @@ class Slope:
     at: np.ndarray
     value: np.ndarray
     variance: float
+
+    @classmethod
+    def mean(cls, some: Sequence[Slope], shared: float) -> Slope:
+        """Of several looks near each other, by the precision of what is not `shared` noise."""
+        weights = np.array([1 / (each.variance - shared + 1e-300) for each in some])
+        variance = shared + 1 / float(weights.sum())
+        weights /= weights.sum()
+        at = np.tensordot(weights, np.array([each.at for each in some]), axes=1)
+        value = np.tensordot(weights, np.array([each.value for each in some]), axes=1)
+        return cls(at, value, variance)
 
 
 @dataclass(frozen=True)
@@ -76,14 +85,13 @@ class Curvature:
         pushed = self.sd**2 * (gap / (gap**2 + self.sd**2)).sum(axis=1)
         return np.maximum(self.raw - pushed, 0.1 * self.sd)
 
-    @property
-    def damping(self) -> float:
-        return float(_EDGE * np.sqrt(2 * len(self.raw)) * self.sd)
-
-    def step(self, slope: Slope, ridge: float) -> np.ndarray:
-        """Where a damped step leads."""
+    def step(self, slope: Slope, ridge: float, *, on_the_way: bool = False) -> np.ndarray:
+        """Where a damped step leads. On the way noise averages out, and steps may be bolder."""
+        damping = _EDGE * np.sqrt(2 * len(self.raw)) * self.sd
+        if on_the_way:
+            damping *= np.clip(_CLEAR * self.sd / self.likely.mean(), _LEAST, 1.0)
         away = self.axes.T @ (slope.value - ridge * slope.at)
-        away /= np.maximum(self.raw, 0.0) + self.damping + ridge
+        away /= np.maximum(self.raw, 0.0) + damping + ridge
         return slope.at + self.axes @ away
 
 
@@ -91,7 +99,7 @@ def best_ridge(curvature: Curvature, variance: float, spread: float) -> float:
     """The ridge with the least expected error of predictions, for coefficients of this spread."""
     h = curvature.likely[:, None]
     risk = (h * (h + variance + (_RIDGES * spread) ** 2) / (h + _RIDGES) ** 2).sum(axis=0)
-    return float(_RIDGE_SHARE * _RIDGES[risk.argmin()])
+    return float(_RIDGES[risk.argmin()])
 
 
 def likely_spread(
@@ -108,7 +116,7 @@ def likely_spread(
 
 def next_place(slope: Slope, curvature: Curvature, ridge: float) -> np.ndarray:
     """Where to look next."""
-    away = curvature.step(slope, ridge) - slope.at
+    away = curvature.step(slope, ridge, on_the_way=True) - slope.at
     length = float(np.linalg.norm(away))
     return slope.at + away * min(1.0, _FARTHEST / max(length, 1e-300))
 

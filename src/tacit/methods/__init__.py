@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tacit.methods.annealed import AnnealedImportance
+from tacit.methods.baselines import ObjectivePerturbation, OutputPerturbation
 from tacit.methods.gibbs import PrivateGibbs
 from tacit.methods.gradients import SGFS, SGHMC, SGLD, SGNHT
 from tacit.methods.hybrid import Hybrid
@@ -24,6 +25,7 @@ from tacit.spec.protocols import (
     GradientModel,
     HybridModel,
     LikelihoodModel,
+    LogisticModel,
     NewtonModel,
     StatisticsModel,
     WalkModel,
@@ -41,6 +43,8 @@ Method = (
     | SGNHT
     | SGFS
     | Hybrid
+    | ObjectivePerturbation
+    | OutputPerturbation
 )
 METHODS: Mapping[type[Method], Any] = {
     Statistics: StatisticsModel,
@@ -54,6 +58,8 @@ METHODS: Mapping[type[Method], Any] = {
     SGFS: GradientModel,
     Hybrid: HybridModel,
     PrivateNewton: NewtonModel,
+    ObjectivePerturbation: LogisticModel,
+    OutputPerturbation: LogisticModel,
 }
 
 
@@ -78,7 +84,9 @@ __all__ = [
     "Constant",
     "Hybrid",
     "Method",
+    "ObjectivePerturbation",
     "OnePosteriorSample",
+    "OutputPerturbation",
     "PhaseTransition",
     "Polynomial",
     "PrivateGibbs",

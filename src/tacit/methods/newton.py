@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
@@ -28,10 +29,33 @@ from tacit.spec.release import Release
 from tacit.spec.sampling import Sampling
 from tacit.spec.schema import Schema
 
-# What is spent on the part of the slope that does not change, on the way, and on the last look.
-# Measured in docs/logistic-regression.md; halving or doubling any of them changes little.
-_PULL, _WAY, _LAST = 0.3, 0.35, 0.35
 _CURVED = 3  # a look in so many shows the curvature too: it changes little, and takes longer
+_RECENT = 0.6  # of the looks on the way: these are near where it ends
+
+
+@dataclass(frozen=True)
+class Way:
+    """How many looks are taken, and what is spent on each part of them.
+
+    On the part of the slope that does not change (`pull`), on the looks on the way, and on the
+    last one. Chosen on simulated and public data (docs/logistic-regression.md); halving or doubling
+    any of it changes little. `ridge` is a share of the one that would be best under a normal prior
+    with one variance, which makes too much of coefficients that differ in size.
+    """
+
+    looks: int
+    pull: float
+    way: float
+    last: float
+    ridge: float
+    averaged: bool
+
+
+# With few coefficients every curvature can be told from its noise, and one good look at the end is
+# best; with many most cannot, and the way is what finds them.
+_FEW = Way(looks=12, pull=0.3, way=0.35, last=0.35, ridge=0.75, averaged=False)
+_MANY = Way(looks=24, pull=0.35, way=0.55, last=0.1, ridge=0.25, averaged=True)
+_MOST_OF_FEW = 30
 
 
 @dataclass(frozen=True)
@@ -47,12 +71,12 @@ class PrivateNewton:
     epsilon, delta
         What all looks cost together.
     steps
-        How many looks on the way to the last one.
+        How many looks on the way to the last one. Default: 12, or 24 for more than 30 coefficients.
     """
 
     epsilon: Decimal | None
     delta: Decimal
-    steps: int
+    steps: int | None
 
     def __init__(
         self,
@@ -64,7 +88,8 @@ class PrivateNewton:
         mechanism = Gaussian(epsilon, delta)
         object.__setattr__(self, "epsilon", mechanism.epsilon)
         object.__setattr__(self, "delta", mechanism.delta)
-        object.__setattr__(self, "steps", whole_number(steps, "steps", 12, most=1000))
+        given = None if steps is None else whole_number(steps, "steps", 1, most=1000)
+        object.__setattr__(self, "steps", given)
 
     @classmethod
     def exact(cls) -> PrivateNewton:
@@ -86,42 +111,44 @@ class PrivateNewton:
         newton = model.newton(releaser.schema)
         trial: Any = Exact() if self.epsilon is None else Gaussian(1, "1e-6")
         releaser.quote(newton.curved(np.zeros(newton.size)), trial)  # before it is paid for
-        lease = releaser.prepay(self._plan(newton, releaser.schema), name=name)
+        way = _FEW if newton.size <= _MOST_OF_FEW else _MANY
+        way = way if self.steps is None else replace(way, looks=self.steps)
+        lease = releaser.prepay(self._plan(newton, way, releaser.schema), name=name)
         pull = lease.release(newton.pull)
-        last_variance = pull.noise[0].scale ** 2 * (1 + _PULL / _LAST)
+        variance = pull.noise[0].scale ** 2 * (1 + way.pull / (way.last + way.way / 2))
         place, spread, ridge = np.zeros(newton.size), newton.spread, 0.0
-        places, curvatures = [], list[Curvature]()
-        for i in counted(self.steps, "Looks", progress):
-            if i % _CURVED:
-                slope = _slope(pull, lease.release(newton.push(place)), place)
-            else:
-                release = lease.release(newton.curved(place))
-                slope = _slope(pull, release, place)
+        slopes, curvatures = list[Slope](), list[Curvature]()
+        for i in counted(way.looks, "Looks", progress):
+            ask = newton.push if i % _CURVED else newton.curved
+            release = lease.release(ask(place))
+            slopes.append(_slope(pull, release, place))
+            if not i % _CURVED:
                 curvatures.append(_curvature(release, newton.size))
             recent = Curvature.mean(curvatures[len(curvatures) // 2 :])
-            ridge = best_ridge(recent, last_variance, spread)
-            place = next_place(slope, recent, ridge)
-            spread, _ = likely_spread(place, recent, last_variance, ridge, newton.spread)
-            places.append(place)
-        centre = np.mean(places[self.steps // 2 :], axis=0)
+            ridge = way.ridge * best_ridge(recent, variance, spread)
+            place = next_place(slopes[-1], recent, ridge)
+            spread, _ = likely_spread(place, recent, variance, ridge, newton.spread)
+        near = slopes[way.looks - math.ceil(_RECENT * way.looks) :]
+        centre = np.mean([each.at for each in near[1:]] + [place], axis=0)
         release = lease.release(newton.curved(centre))
-        near = [curvatures[-1], _curvature(release, newton.size)]
-        rng = np.random.default_rng(how.seed)
+        last = _slope(pull, release, centre)
+        if way.averaged:
+            last = Slope.mean([*near, last], pull.noise[0].scale ** 2)
         theta = draw(
-            _slope(pull, release, centre),
-            Curvature.mean(near),
+            last,
+            Curvature.mean([curvatures[-1], _curvature(release, newton.size)]),
             ridge,
             newton.spread,
             how.chains * how.draws,
-            rng,
+            np.random.default_rng(how.seed),
             aware=how.noise == "aware",
         )
         return model.newton_posterior(release, theta.reshape(how.chains, how.draws, -1), how.noise)
 
-    def _plan(self, newton: Newton, schema: Schema) -> Plan:
+    def _plan(self, newton: Newton, way: Way, schema: Schema) -> Plan:
         """All looks, as quiet as the budget affords."""
         numbers = newton.curved(np.zeros(newton.size)).numbers
-        parts = (1, _PULL, newton.size), (self.steps, _WAY, numbers), (1, _LAST, numbers)
+        parts = (1, way.pull, newton.size), (way.looks, way.way, numbers), (1, way.last, numbers)
         if self.epsilon is None:
             steps = (Steps(count, Exact(), numbers=most) for count, _, most in parts)
             return Plan(*steps, delta=self.delta)

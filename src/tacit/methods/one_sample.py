@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Unpack
@@ -12,6 +13,7 @@ from tacit.spec.budget import Number
 from tacit.spec.density import DensityDraw
 from tacit.spec.draws import MOST_DRAWS, ConjugateDraw
 from tacit.spec.errors import ModelError
+from tacit.spec.logistic import LogisticDraw
 from tacit.spec.mechanisms import Exponential
 from tacit.spec.protocols import DrawModel, LikelihoodModel, Releaser
 from tacit.spec.sampling import SamplingOptions
@@ -36,8 +38,10 @@ class OnePosteriorSample:
         faithful and hotter, since one row moves the log-likelihood by log(1 / truncation). For a
         mean, the two ends of an interval (default: the column's bounds), or (-inf, inf) for none,
         given a delta and a public number of rows: each unit has one row and the column a default,
-        under replace_one. For a regression, the radius of its scaled coefficients. For a model
-        given by its log-likelihood, a radius, (low, high) for every parameter, or `tacit.Points`,
+        under replace_one. For a linear regression, the radius of its scaled coefficients. A
+        logistic one needs none, given a delta: its draws are where Langevin chains end, which is
+        private at every step (Bok, Su and Altschuler 2024). For it too, and for a model given by
+        its log-likelihood, a radius, (low, high) for every parameter, or `tacit.Points`,
         `tacit.Box` or `tacit.Ball`. Points, and 1,001 of them for an interval of one parameter,
         are drawn from exactly; otherwise a chain runs behind the wall, and the guarantee assumes
         that it converged.
@@ -89,11 +93,11 @@ class OnePosteriorSample:
         object.__setattr__(self, "steps", steps)
 
     def question(
-        self, model: DrawModel | LikelihoodModel, schema: Schema
-    ) -> tuple[ConjugateDraw | DensityDraw, Exponential]:
+        self, model: Any, schema: Schema
+    ) -> tuple[ConjugateDraw | LogisticDraw | DensityDraw, Exponential]:
         """What is asked of the wall, and how it is paid for."""
         mechanism = Exponential(self.epsilon, self.delta)
-        if not isinstance(model, DrawModel):
+        if self._by_likelihood(model):
             if self.temper_prior:
                 raise ModelError("Expected temper_prior=False: this prior is kept as it is.")
             options: dict[str, Any] = {"width": self.width, "steps": self.steps}
@@ -113,19 +117,26 @@ class OnePosteriorSample:
 
     def run(
         self,
-        model: DrawModel | LikelihoodModel,
+        model: Any,
         releaser: Releaser,
         *,
         name: str | None,
         progress: bool | None = None,
         **sampling: Unpack[SamplingOptions],
     ) -> Any:
-        if isinstance(model, DrawModel):
+        if not self._by_likelihood(model):
             return ask_once(self, model, releaser, name, sampling)
         refuse_sampling(sampling, "OnePosteriorSample(draws=...)")
         query, mechanism = self.question(model, releaser.schema)
         release = releaser.release(query, mechanism, name=name)
         return model.likelihood_posterior(release, released_places(release))
+
+    def _by_likelihood(self, model: Any) -> bool:
+        """Whether the draw is from the model's log-likelihood on a region."""
+        if not isinstance(model, LikelihoodModel):
+            return False
+        everywhere = self.truncation is None or self.truncation == (-math.inf, math.inf)
+        return not (isinstance(model, DrawModel) and everywhere)
 
 
 def _floats(value: Any) -> Any:

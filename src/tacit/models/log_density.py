@@ -18,6 +18,7 @@ from tacit.models.densities import Density, function_density, made_up_rows
 from tacit.models.description import number
 from tacit.models.numpyro_density import numpyro_density
 from tacit.posterior import Posterior
+from tacit.spec.density import Likelihood
 from tacit.spec.errors import ModelError
 from tacit.spec.gradients import Gradients
 from tacit.spec.maps import JaxMap, named
@@ -120,8 +121,24 @@ class LogDensity:
 
     def gradient_posterior(self, release: Release, theta: np.ndarray) -> Posterior:
         """The posterior of draws (chain, draw, parameter) on the samplers' scale."""
-        known = _whitened(self, release.schema)
-        draws = known.density.values(known.raw(theta))
+        return self._posterior(release, _whitened(self, release.schema).raw(theta))
+
+    def gradient_start(self, posterior: Posterior) -> np.ndarray:
+        """Where a sampler begins: the mean of another posterior of this model, on its scale."""
+        known = _whitened(self, posterior.releases[0].schema)
+        means = {name: posterior.mean(name) for name in posterior.draws}
+        return known.scaled(known.density.vector(means))
+
+    def likelihood(self, schema: Schema) -> Likelihood:
+        """For draws on a bounded region of the parameters, without bounds of their own."""
+        return _whitened(self, schema).likelihood
+
+    def likelihood_posterior(self, release: Release, theta: np.ndarray) -> Posterior:
+        """The posterior of released draws (draw, parameter), taken at face value."""
+        return self._posterior(release, theta[None])
+
+    def _posterior(self, release: Release, vectors: np.ndarray) -> Posterior:
+        draws = self.density(release.schema).values(vectors)
         dims = {
             name: tuple(f"{name}_dim_{i}" for i in range(part.ndim - 2))
             for name, part in draws.items()
@@ -139,12 +156,6 @@ class LogDensity:
             releases=(release,),
             noise="tempered",
         )
-
-    def gradient_start(self, posterior: Posterior) -> np.ndarray:
-        """Where a sampler begins: the mean of another posterior of this model, on its scale."""
-        known = _whitened(self, posterior.releases[0].schema)
-        means = {name: posterior.mean(name) for name in posterior.draws}
-        return known.scaled(known.density.vector(means))
 
     def _described(self) -> dict[str, Any]:
         facts = named(JaxMap(self.model))
@@ -171,6 +182,7 @@ class Whitened:
     density: Density
     basis: np.ndarray
     gradients: Gradients
+    likelihood: Likelihood
 
     def raw(self, theta: np.ndarray) -> np.ndarray:
         moved = theta @ self.basis.T if self.basis.ndim == 2 else theta * self.basis
@@ -186,7 +198,43 @@ def _whitened(model: LogDensity, schema: Schema) -> Whitened:
     build = numpyro_density if model.parameters is None else function_density
     density = build(model, schema)
     basis, curvature = _basis(density, schema)
-    return Whitened(density, basis, _gradients(model, schema, density, basis, curvature))
+    gradients = _gradients(model, schema, density, basis, curvature)
+    return Whitened(density, basis, gradients, _likelihood(model, schema, density))
+
+
+def _likelihood(model: LogDensity, schema: Schema, density: Density) -> Likelihood:
+    import jax
+    import jax.numpy as jnp
+
+    def of_row(row: Any, vector: Any) -> Any:
+        return density.log_likelihood(vector, row)
+
+    def its_slope(row: Any, vector: Any) -> Any:
+        value, slope = jax.value_and_grad(density.log_likelihood)(vector, row)
+        return jnp.where(jnp.isfinite(value), slope, 0.0)
+
+    def log_prior(vector: Any, nothing: Any) -> Any:
+        return density.log_prior(vector)
+
+    size, columns = density.start.size, density.columns
+    plain = model.parameters is not None and model.log_prior is None
+    # Slopes only guide a chain: theirs is a bound that hardly ever cuts.
+    steep = float(np.abs(_made_up_slopes(density, schema)).max()) * math.sqrt(size) * 10
+    start = np.zeros(size, np.float32)
+    slopes = BoundedSum(JaxMap(its_slope), columns, size=size, clip=max(steep, 1.0), state=start)
+    prior = model.prior_scale if plain else JaxMap(log_prior)
+    return Likelihood(JaxMap(of_row), columns, size, prior, slopes)
+
+
+def _made_up_slopes(density: Density, schema: Schema) -> np.ndarray:
+    """The slopes of made-up records at the middle of the prior, those that are finite."""
+    import jax
+    import jax.numpy as jnp
+
+    rows = jnp.asarray(made_up_rows(density.columns, schema), jnp.float32)
+    of_rows = jax.jit(jax.vmap(jax.grad(density.log_likelihood), in_axes=(None, 0)))
+    slopes = np.asarray(of_rows(jnp.asarray(density.start, jnp.float32), rows), float)
+    return np.where(np.isfinite(slopes), slopes, 0.0)
 
 
 def _gradients(

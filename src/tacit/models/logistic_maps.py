@@ -9,9 +9,12 @@ A row holds the features and then the target's position, 0 or 1. The state is th
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numba
+import numpy as np
 
+from tacit.spec.design import Encoding
 from tacit.spec.maps import NumbaMap
 
 
@@ -73,6 +76,33 @@ def curved(row, state, out):
         start += size - i
     for j in range(size):
         out[j] *= p - 0.5
+
+
+def likelihood_maps(encoding: Encoding) -> tuple[NumbaMap, NumbaMap]:
+    """The log-likelihood of a row and its slope, with the parameters alone as their state."""
+    return _likelihood_maps(*((each.dtype.str, each.tobytes()) for each in encoding))
+
+
+@lru_cache(maxsize=16)
+def _likelihood_maps(*parts):
+    base, place, levels, middle, slope_ = (np.frombuffer(raw, kind) for kind, raw in parts)
+
+    def log_likelihood(row, theta, out):
+        x = np.zeros(base.size)
+        _encode(row, base, place, levels, middle, slope_, x)
+        log_odds = 0.0
+        for j in range(base.size):
+            log_odds += theta[j] * x[j]
+        away = log_odds * (1 - 2 * row[place.size])
+        out[0] = -(max(away, 0.0) + math.log1p(math.exp(-abs(away))))
+
+    def its_slope(row, theta, out):
+        _encode(row, base, place, levels, middle, slope_, out)
+        side = row[place.size] - _probability(theta, out)
+        for j in range(base.size):
+            out[j] *= side
+
+    return NumbaMap(log_likelihood), NumbaMap(its_slope)
 
 
 PULL, PUSH, CURVED, SLOPE = (NumbaMap(each) for each in (pull, push, curved, slope))

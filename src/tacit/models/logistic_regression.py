@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, Unpack
 
 import numpy as np
 
 from tacit.models.description import describe, number
-from tacit.models.logistic_maps import CURVED, PULL, PUSH, SLOPE
+from tacit.models.logistic_maps import CURVED, PULL, PUSH, SLOPE, likelihood_maps
 from tacit.posterior import LogisticPosterior, Posterior
 from tacit.spec.columns import Categorical
+from tacit.spec.density import Likelihood
 from tacit.spec.design import Design
 from tacit.spec.errors import ModelError
 from tacit.spec.gradients import Gradients
+from tacit.spec.logistic import Logistic, LogisticDraw, theta_of
 from tacit.spec.newton import Newton
 from tacit.spec.release import Release
-from tacit.spec.sampling import NoiseHandling
+from tacit.spec.sampling import NoiseHandling, SamplingOptions
 from tacit.spec.schema import Schema
 from tacit.spec.sums import BoundedSum
 
@@ -121,6 +124,49 @@ class LogisticRegression:
 
     def gradient_posterior(self, release: Release, theta: np.ndarray) -> Posterior:
         return self._posterior(release, theta, "tempered")
+
+    def gradient_start(self, posterior: Posterior) -> np.ndarray:
+        """The mean of a posterior of this model, on the scale of the gradients."""
+        design = self.design(posterior.releases[0].schema)
+        return design.from_units(posterior.mean("intercept"), posterior.mean("coef"))
+
+    def likelihood(self, schema: Schema) -> Likelihood:
+        """For draws within a ball of the vectors' coefficients."""
+        design, columns = self.design(schema), (*self.features, self.target)
+        log_likelihood, slope = likelihood_maps(design.encoding)
+        slopes = BoundedSum(
+            slope,
+            columns,
+            size=design.size,
+            clip=float(schema.max_rows_per_unit),
+            state=np.zeros(design.size),
+        )
+        spread = self.prior_scale * design.radius
+        return Likelihood(log_likelihood, columns, design.size, spread, slopes)
+
+    def likelihood_posterior(self, release: Release, theta: np.ndarray) -> Posterior:
+        return self._posterior(release, theta[None], "tempered")
+
+    def logistic(self, schema: Schema) -> Logistic:
+        """For draws everywhere, and minima, which the wall finds itself."""
+        radius = self.design(schema).radius
+        return Logistic(self.target, self.features, (self.prior_scale * radius) ** -2.0)
+
+    def draw_query(
+        self, schema: Schema, *, truncation: Any, draws: int, temper_prior: bool
+    ) -> LogisticDraw:
+        return LogisticDraw(self.logistic(schema), draws, temper_prior)
+
+    def posterior(self, release: Release, **sampling: Unpack[SamplingOptions]) -> Posterior:
+        """What a draw says at face value, or a minimum: a point without error bars."""
+        for what in ("draws", "chains"):
+            if sampling.get(what) is not None:
+                raise ModelError(
+                    f"Expected no {what}=: there are as many draws as were paid for. "
+                    "tacit.PrivateNewton has error bars that know the noise."
+                )
+        stamp = "tempered" if isinstance(release.query, LogisticDraw) else "plugin"
+        return self._posterior(release, theta_of(release)[None], stamp)
 
     def _posterior(self, release: Release, theta: np.ndarray, noise: str) -> Posterior:
         """Draws (chain, draw, parameter) of the vectors' coefficients, in original units."""

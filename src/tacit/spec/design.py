@@ -129,3 +129,16 @@ class Design:
             else:
                 intercept = intercept - part[..., 0] * code.middle[f]
         return intercept, coef
+
+    def from_units(self, intercept: np.ndarray, coef: np.ndarray) -> np.ndarray:
+        """The coefficients of the vectors (..., size) that `in_units` gave these."""
+        code = self.encoding
+        theta, constant = np.array(coef, float), np.array(intercept, float)
+        for f, place in enumerate(code.place - 1):
+            part = theta[..., place : place + max(code.levels[f], 1)]  # a view
+            if isinstance(self.columns[f], Categorical) and not code.levels[f]:
+                constant = constant + part[..., 0] / 2
+            elif not code.levels[f]:
+                constant = constant + part[..., 0] * code.middle[f]
+            part /= code.slope[f]
+        return np.concatenate([constant[..., None] / code.base[0], theta], axis=-1)

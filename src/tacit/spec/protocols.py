@@ -15,6 +15,7 @@ from tacit.spec.density import Likelihood
 from tacit.spec.draws import ConjugateDraw
 from tacit.spec.gradients import Gradients
 from tacit.spec.hidden_states import StateChain
+from tacit.spec.logistic import Logistic, LogisticDraw
 from tacit.spec.mechanisms import Mechanism
 from tacit.spec.newton import Newton
 from tacit.spec.plan import Plan
@@ -90,7 +91,7 @@ class DrawModel(Protocol):
 
     def draw_query(
         self, schema: Schema, *, truncation: Any, draws: int, temper_prior: bool
-    ) -> ConjugateDraw:
+    ) -> ConjugateDraw | LogisticDraw:
         """The draws to ask for; refuses what could not be used afterwards."""
         ...
 
@@ -193,3 +194,12 @@ class HybridModel(Protocol):
     def gradient_start(self, posterior: Any) -> np.ndarray:
         """The mean of a posterior of this model, on the scale of its gradients."""
         ...
+
+
+@runtime_checkable
+class LogisticModel(Protocol):
+    """A logistic regression, of which the wall can release a noisy minimum."""
+
+    def logistic(self, schema: Schema) -> Logistic: ...
+
+    def posterior(self, release: Release, **sampling: Unpack[SamplingOptions]) -> Any: ...

@@ -16,6 +16,7 @@ from tacit.spec.draws import ConjugateDraw
 from tacit.spec.errors import QueryError
 from tacit.spec.hidden_states import StateChain, StatePaths, StateProfiles
 from tacit.spec.keys import Is, Key, key_from_plain, key_to_plain, name_of
+from tacit.spec.logistic import LogisticDraw, LogisticMinimum
 from tacit.spec.moments import Moments
 from tacit.spec.sums import BoundedSum
 
@@ -101,6 +102,8 @@ Query = (
     | Moments
     | BoundedSum
     | ConjugateDraw
+    | LogisticDraw
+    | LogisticMinimum
     | Choice
     | DensityDraw
     | StatePaths

@@ -19,7 +19,9 @@ from tacit.spec.errors import FileError, QueryError, TacitError
 from tacit.spec.queries import Query, query_from_dict
 from tacit.spec.schema import Schema
 
-Family = Literal["discrete_laplace", "discrete_gaussian", "laplace", "gaussian", "draw", "none"]
+Family = Literal[
+    "discrete_laplace", "discrete_gaussian", "laplace", "gaussian", "draw", "objective", "none"
+]
 _FORMAT = "tacit-release/1"
 
 
@@ -28,7 +30,8 @@ class Noise:
     """The law of the noise: `grid` times an integer, drawn with parameter `scale` / `grid`.
 
     `scale` is Laplace's b (density falls by e every b) or the Gaussian's sigma. A "draw" adds
-    nothing: it is itself random, at the temperature `scale`, and rounded to the grid.
+    nothing: it is itself random, at the temperature `scale`, and rounded to the grid. Of an
+    "objective" that was minimised, it is the slope that has Gaussian noise of this `scale`.
     """
 
     family: Family
@@ -48,7 +51,7 @@ class Noise:
                 return float(self.grid**2 / (2 * np.sinh(min(0.5 / b, 300.0)) ** 2))
             case "none":
                 return 0.0
-            case "draw":
+            case "draw" | "objective":
                 return None
 
 

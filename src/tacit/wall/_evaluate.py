@@ -12,6 +12,7 @@ from tacit.spec.density import DensityDraw
 from tacit.spec.draws import ConjugateDraw
 from tacit.spec.errors import BudgetError, QueryError, SourceError
 from tacit.spec.hidden_states import StateChain, StatePaths, StateProfiles
+from tacit.spec.logistic import LogisticDraw, LogisticMinimum
 from tacit.spec.mechanisms import Exact, Exponential, Gaussian, Laplace, Mechanism
 from tacit.spec.moments import Moments
 from tacit.spec.queries import Counts, Query
@@ -22,13 +23,14 @@ from tacit.wall._counts import ResolvedCounts, resolve_counts
 from tacit.wall._density import ResolvedDensity, resolve_density
 from tacit.wall._documents import DocumentSource, open_documents
 from tacit.wall._draw import ResolvedDraw, resolve_draw
+from tacit.wall._logistic import ResolvedLogistic, resolve_logistic
 from tacit.wall._moments import ResolvedMoments, resolve_moments
 from tacit.wall._source import Source, open_source
 from tacit.wall._states import ResolvedStates, resolve_states
 from tacit.wall._sums import ResolvedSum, resolve_sum
 
 Draws = ResolvedDraw | ResolvedChoice | ResolvedDensity | ResolvedStates
-Resolved = ResolvedCounts | ResolvedMoments | ResolvedSum | Draws
+Resolved = ResolvedCounts | ResolvedMoments | ResolvedSum | ResolvedLogistic | Draws
 AnySource = Source | DocumentSource
 
 
@@ -52,6 +54,8 @@ def resolve(query: Query, schema: Schema) -> Resolved:
             return resolve_sum(query, schema)
         case ConjugateDraw():
             return resolve_draw(query, schema)
+        case LogisticDraw() | LogisticMinimum():
+            return resolve_logistic(query, schema)
         case Choice():
             return resolve_choice(query, schema)
         case DensityDraw():
@@ -73,6 +77,8 @@ def calibrated(mechanism: Mechanism, resolved: Resolved) -> Calibration:
             return resolved.calibrate(mechanism)
         case ResolvedDraw() | ResolvedChoice() | ResolvedStates() | ResolvedDensity(), _:
             raise BudgetError(f"Expected tacit.Exponential(epsilon) for a draw, got {mechanism!r}.")
+        case ResolvedLogistic(), _:
+            return resolved.calibrate(mechanism)
         case _, Laplace() | Gaussian():
             return resolved.calibrate(mechanism)
         case _:

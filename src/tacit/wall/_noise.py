@@ -35,7 +35,7 @@ _LIMIT = 2**62
 
 @dataclass(frozen=True)
 class Statistic:
-    """The exact answer, in steps of the noise's grids, or the counts that a draw is from.
+    """The exact answer, in steps of the noise's grids, or the counts or rows that a draw is from.
 
     It never leaves the wall as it is.
     """

@@ -1,0 +1,85 @@
+"""Regressions that the wall fits, as symbols: what they refuse, save, and take from a release."""
+
+import numpy as np
+import pytest
+
+import tacit
+from tacit.spec.logistic import guessed_curve, ridge_of, theta_of, units_of
+from tacit.spec.queries import query_from_dict
+
+LAW = tacit.Logistic("y", ("x", "z"), precision=0.1)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        tacit.LogisticDraw(LAW),
+        tacit.LogisticDraw(LAW, draws=7, temper_prior=True),
+        tacit.LogisticMinimum(LAW, "objective"),
+        tacit.LogisticMinimum(LAW, "output", regularizer=3),
+    ],
+    ids=str,
+)
+def test_a_query_survives_being_saved(query):
+    assert query_from_dict(query.to_dict()) == query
+
+
+@pytest.mark.parametrize(
+    ("make", "match"),
+    [
+        (lambda: tacit.Logistic("y", (), 1.0), "at least one feature"),
+        (lambda: tacit.Logistic("y", ("x", "y"), 1.0), "not among them"),
+        (lambda: tacit.Logistic("y", ("x", "x"), 1.0), "each feature once"),
+        (lambda: tacit.Logistic("y", ("x",), 0.0), "precision=0.0 from 1e-6"),
+        (lambda: tacit.Logistic("y", ("x",), float("nan")), "precision=nan"),
+        (lambda: tacit.LogisticDraw("y"), "Expected Logistic"),
+        (lambda: tacit.LogisticDraw(LAW, draws=0), "draws=0"),
+        (lambda: tacit.LogisticDraw(LAW, temper_prior=1), "temper_prior=1"),
+        (lambda: tacit.LogisticMinimum(LAW, "both"), "'objective' or 'output'"),
+        (lambda: tacit.LogisticMinimum(LAW, "output", -1), "regularizer=-1"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(make, match):
+    with pytest.raises(tacit.QueryError, match=match):
+        make()
+
+
+def test_the_rule_for_the_regularizer_balances_noise_and_shrinkage():
+    """Near the least error, were all directions alike and all log odds of the usual size."""
+    for units in (500, 5_000, 30_000, 10**6):
+        for size in (6, 101):
+            for sigma in (1.0, 8.0, 70.0):
+                curve = guessed_curve(units, size)
+                ridges = np.geomspace(1e-2, 1e7, 2000)
+
+                def output(ridge, curve=curve, sigma=sigma):
+                    bias = ridge / (curve + ridge) / np.sqrt(0.1)
+                    return (sigma / ridge) ** 2 + bias**2
+
+                rule = ridge_of(tacit.LogisticMinimum(LAW, "output"), units, size, sigma)
+                least = output(ridges).min()
+                assert output(rule) < 3 * least  # it leans to twice that: signs prefer it
+                assert output(rule / 2) < 1.3 * least
+    given = tacit.LogisticMinimum(LAW, "output", 5.0)
+    assert ridge_of(given, 10, 3, 1.0) == 5.0
+
+
+def test_the_rule_for_a_random_slope_keeps_its_distance_from_zero():
+    query = tacit.LogisticMinimum(LAW, "objective")
+    assert ridge_of(query, 10**9, 5, 8.0) == 0.3 * 8.0
+    assert ridge_of(query, 100, 50, 8.0) > 10
+
+
+def test_the_number_of_units_is_public_or_declared():
+    columns = [tacit.Real("x", 0, 1), tacit.Categorical("y", ["no", "yes"])]
+    assert units_of(tacit.Schema(*columns, neighbours="replace_one"), 12) == 12
+    assert units_of(tacit.Schema(*columns, neighbours="add_remove", max_units=99), 12) == 99
+    with pytest.raises(tacit.QueryError, match="max_units"):
+        units_of(tacit.Schema(*columns, neighbours="add_remove"), 12)
+
+
+def test_theta_needs_a_regression():
+    schema = tacit.Schema(tacit.Categorical("y", ["no", "yes"]), neighbours="replace_one")
+    release = tacit.Public({"y": ["no"]}, schema).release(tacit.Counts("y"), tacit.Exact())
+    with pytest.raises(tacit.QueryError, match="logistic regression"):
+        theta_of(release)
