@@ -53,7 +53,7 @@ def test_intervals_cover_where_the_model_is_exact(noise):
         axes, _ = np.linalg.qr(rng.standard_normal((8, 8)))
         matrix = (axes * h) @ axes.T
         known = Curvature(matrix, 1e-6)
-        ridge = best_ridge(known, noise**2, spread)
+        ridge = 0.75 * best_ridge(known, noise**2, spread)
         law = rng.standard_normal(8) * np.sqrt(h + noise**2)
         at = theta + rng.standard_normal(8)
         slope = matrix @ (theta - at) + axes @ law

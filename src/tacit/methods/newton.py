@@ -134,9 +134,10 @@ class PrivateNewton:
         last = _slope(pull, release, centre)
         if way.averaged:
             last = Slope.mean([*near, last], pull.noise[0].scale ** 2)
+        late = curvatures[-max(1, round(0.4 * len(curvatures))) :]
         theta = draw(
             last,
-            Curvature.mean([curvatures[-1], _curvature(release, newton.size)]),
+            Curvature.mean([*late, _curvature(release, newton.size)]),
             ridge,
             newton.spread,
             how.chains * how.draws,
