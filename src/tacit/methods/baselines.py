@@ -8,6 +8,7 @@ from typing import Any, Unpack
 
 from tacit.methods.common import ask_once
 from tacit.spec.budget import Number
+from tacit.spec.errors import ModelError
 from tacit.spec.logistic import LogisticMinimum, Perturbed
 from tacit.spec.mechanisms import Gaussian
 from tacit.spec.protocols import LogisticModel, Releaser
@@ -58,6 +59,7 @@ class ObjectivePerturbation:
         progress: bool | None = None,
         **sampling: Unpack[SamplingOptions],
     ) -> Any:
+        _refuse_draws(sampling)
         return ask_once(self, model, releaser, name, sampling)
 
 
@@ -101,7 +103,16 @@ class OutputPerturbation:
         progress: bool | None = None,
         **sampling: Unpack[SamplingOptions],
     ) -> Any:
+        _refuse_draws(sampling)
         return ask_once(self, model, releaser, name, sampling)
+
+
+def _refuse_draws(sampling: SamplingOptions) -> None:
+    if sampling.get("draws") is not None or sampling.get("chains") is not None:
+        raise ModelError(
+            "Expected no draws= or chains=: a noisy minimum is one point without error bars. "
+            "tacit.PrivateNewton(epsilon, delta) has both."
+        )
 
 
 def _keep(method: Any, epsilon: Any, delta: Any, regularizer: Any) -> None:
