@@ -57,5 +57,5 @@ def test_a_sample_begins_a_walk():
 
 @pytest.mark.parametrize("truncation", [None, (-np.inf, np.inf)])
 def test_a_region_is_needed(truncation):
-    with pytest.raises(tacit.TacitError, match="truncation|within 1e6"):
+    with pytest.raises(tacit.TacitError, match=r"truncation|within 1e6"):
         draw(LINE, tacit.OnePosteriorSample(1, truncation=truncation))
