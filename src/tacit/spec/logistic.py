@@ -141,8 +141,27 @@ def guessed_curve(rows: float, size: int) -> float:
     return rows / (10 * size)
 
 
-def ridge_of(query: LogisticMinimum, units: int, size: int, sigma: float) -> float:
-    """The regularizer, by public facts alone.
+def least_ridge(rows: float, size: int) -> float:
+    """The least regularizer with which so many rows can be fitted in double precision.
+
+    With it the minimum has a norm of at most the root of 2 log(2) rows / ridge, and there rounding
+    moves the slope by less than 2^-15 (tests/accounting). Infinite where there is none.
+
+    Examples
+    --------
+    >>> f"{least_ridge(30_000, 100):.2g}"
+    '0.0072'
+    """
+    farthest = 4 / size * (2.0**38 / (1.02 * rows) - 1056) - 1
+    if farthest <= 1:
+        return math.inf
+    return max(rows * 2.0**-22, 1.4 * rows / farthest**2)
+
+
+def ridge_of(
+    query: LogisticMinimum, units: int, size: int, sigma: float, rows_per_unit: int = 1
+) -> float:
+    """The regularizer, by public facts alone: what was asked for, but no less than can be computed.
 
     By default it is about where noise and shrinkage cost the same, for log odds of a usual size:
     the noise has the standard deviation `sigma` on the slope of the objective, to which all units
@@ -155,13 +174,20 @@ def ridge_of(query: LogisticMinimum, units: int, size: int, sigma: float) -> flo
     >>> round(ridge_of(query, 30_000, 100, 7.5), 1)
     17.2
     """
+    least = least_ridge(units * rows_per_unit, size)
+    if not math.isfinite(least):
+        raise QueryError(
+            f"Expected fewer than {units * rows_per_unit} rows of {size} numbers each for this "
+            "method; tacit.PrivateNewton takes more."
+        )
     if query.regularizer is not None:
-        return query.regularizer
+        return max(query.regularizer, least)
     precision = max(query.law.precision, _LEAST_PRECISION)
     curve = guessed_curve(units, size)
     if query.noise == "objective":
-        return max(2 * precision * (1 + sigma**2 / curve), LEAST_RIDGE * sigma)
-    return 2 * (math.sqrt(sigma * curve * math.sqrt(precision)) + precision * sigma**2 / curve)
+        return max(2 * precision * (1 + sigma**2 / curve), LEAST_RIDGE * sigma, least)
+    shrunk = precision * sigma**2 / curve
+    return max(2 * (math.sqrt(sigma * curve * math.sqrt(precision)) + shrunk), least)
 
 
 def theta_of(release: Release) -> np.ndarray:
@@ -172,8 +198,8 @@ def theta_of(release: Release) -> np.ndarray:
     block, values, noise = release.table("theta")
     if isinstance(query, LogisticDraw) or noise.family != "discrete_gaussian":
         return values
-    units = 1 if query.regularizer else units_of(release.schema, release.n)
-    return values / ridge_of(query, units, block.shape[1], noise.scale)
+    units, each = units_of(release.schema, release.n), release.schema.max_rows_per_unit
+    return values / ridge_of(query, units, block.shape[1], noise.scale, each)
 
 
 def _check_law(law: Any) -> None:

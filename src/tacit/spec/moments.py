@@ -113,7 +113,7 @@ def scale_of(column: Column, centred: bool = True) -> tuple[float, float]:
     if not centred:
         return 0.0, max(abs(low), abs(high))
     half = high / 2 - low / 2
-    if not half > 0:  # tiny numbers that cannot be halved
+    if not half > 0 or math.isinf(1 / half):  # tiny numbers that cannot be halved or divided by
         raise QueryError(f"Expected bounds of column {column.name!r} further apart.")
     return low / 2 + high / 2, half
 
