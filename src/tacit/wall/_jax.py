@@ -64,7 +64,8 @@ class JaxKernel:
                 following = begun(begin + self.chunk) if begin != chunks[-1] else None
                 mapped, running = np.asarray(running), following
                 usable = rows.complete[which[here]]
-                add_rows(mapped, usable, last[here], sums, steps, limits, result)
+                ends = last[begin : begin + len(usable) + 1]
+                add_rows(mapped, usable, ends, sums, steps, limits, result)
             return result
 
         return total
@@ -79,15 +80,18 @@ def _aligned(shape: tuple[int, int], dtype: Any) -> np.ndarray:
 
 
 def _rows_of(starts: np.ndarray, units: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The rows of these units, one unit after the other, and a mark on the last of each."""
+    """The rows of these units, one unit after the other, and a mark on the last of each.
+
+    The first mark stands before all rows.
+    """
     if starts[-1] == len(starts) - 1:  # one row each
-        return units, np.ones(len(units), np.bool_)
+        return units, np.ones(len(units) + 1, np.bool_)
     counts = starts[units + 1] - starts[units]
     ends = np.cumsum(counts)
     rows = ends[-1] if len(ends) else 0
     which = np.arange(rows) + np.repeat(starts[units] - ends + counts, counts)
-    last = np.zeros(len(which), np.bool_)
-    last[ends - 1] = True
+    last = np.zeros(len(which) + 1, np.bool_)
+    last[0] = last[ends] = True
     return which, last
 
 
