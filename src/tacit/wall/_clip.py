@@ -85,14 +85,14 @@ def _length(values, signed, by_l1):
     else:
         for i in range(values.size):
             value = np.float64(values[i])
-            value = least if value < least else value
-            total += value * value
+            counted = least if value < least else value
+            total += counted * counted
     return total
 
 
 @_inlined
 def _step(value, factor, least, most):
-    """One number in steps, towards zero. Bounded first: casting what is too large has no meaning."""
+    """One number in steps, towards zero. Cut first: what is too large has no cast."""
     step = np.float64(value) * factor
     step = step if step > least else least
     return np.int32(step if step < most else most)
@@ -135,10 +135,10 @@ def _fits(steps, most, by_l1):
 def _surely_fits(length, factor, size, most, by_l1):
     """Whether numbers of this length fit after rounding, whatever was rounded on the way here."""
     room = 1 + (size + 8) * 2.0**-52
+    length += size * 2.0**-1000  # what was too small for a double to hold
     if by_l1:
         return length * factor * room <= most
-    # Squares may have been too small for a double to hold.
-    return (length + size * 2.0**-1000) * factor * factor * room <= most * most
+    return length * factor * factor * room <= most * most
 
 
 @_inlined

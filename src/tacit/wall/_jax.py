@@ -19,7 +19,7 @@ from tacit.spec.maps import JaxMap
 from tacit.wall._clip import add_rows
 from tacit.wall._rows import Rows
 
-_CHUNK = 256
+_CHUNK = 512
 _CHUNK_NUMBERS = 2**22
 _REFUSED = ("callback", "infeed", "outfeed", "ffi", "custom_call", "debug")
 # Loops that end when the data say so, open or inside a function: side by side, whether a row has
@@ -44,10 +44,13 @@ class JaxKernel:
         which, last = _rows_of(rows.starts, units)
         values = rows.cast(self.dtype)
         chunks = range(0, len(which), self.chunk)
+        # In turns: what is mapped from one has been waited for before it is written to again.
+        shape = self.chunk, values.shape[1]
+        buffers = [_aligned(shape, self.dtype) for _ in chunks[:2]]
 
         def begun(begin: int) -> Any:
             some = which[begin : begin + self.chunk]
-            chunk = _aligned((self.chunk, values.shape[1]), self.dtype)
+            chunk = buffers[begin // self.chunk % 2]
             np.take(values, some, axis=0, out=chunk[: len(some)], mode="clip")
             chunk[len(some) :] = 0.0
             return self.run(chunk, state)
