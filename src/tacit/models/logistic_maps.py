@@ -62,9 +62,10 @@ def curved(row, state, out):
     start = size
     for i in range(size):
         factor = weight * out[i] * 1.4142135623730951
-        for j in range(i, size):
-            out[start + j - i] = factor * out[j]
-        out[start] *= 0.7071067811865476
+        if factor != 0:  # most categories are not the row's
+            for j in range(i, size):
+                out[start + j - i] = factor * out[j]
+            out[start] *= 0.7071067811865476
         start += size - i
     for j in range(size):
         out[j] *= p - 0.5

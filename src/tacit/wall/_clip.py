@@ -14,9 +14,13 @@ from tacit.accounting.sums import steps_of
 from tacit.spec.release import Noise
 from tacit.spec.sums import Bound
 
-_compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
+# No counting of references: nothing is made here, and who calls holds on to what it passes.
+_compiled = numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
 # Into the loop over units: passing arrays to functions would cost more than they do.
 _inlined = numba.njit(inline="always", nogil=True, error_model="numpy")
+_looped = numba.njit(nogil=True, error_model="numpy")
+# Adds floats in an order that the compiler chooses by their number: to vector code.
+_reordered = numba.njit(nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
 
 
 # The bound of a block for compiled code: `most` is the clip in steps of the grid.
@@ -66,26 +70,46 @@ def finite(values):
     return _finite(values)
 
 
+@_reordered
+def _length(values, signed, by_l1):
+    """The sum of magnitudes or of squares; what is negative counts as 0 unless `signed`.
+
+    Not finite if a value is undefined, or infinite and counts.
+    """
+    least = -np.inf if signed else 0.0
+    total = 0.0
+    if by_l1:
+        for i in range(values.size):
+            value = np.float64(values[i])
+            total += abs(least if value < least else value)
+    else:
+        for i in range(values.size):
+            value = np.float64(values[i])
+            counted = least if value < least else value
+            total += counted * counted
+    return total
+
+
 @_inlined
-def _norm(values, by_l1):
-    """Four running sums, so that it is compiled to vector code."""
-    a = b = c = d = 0.0
-    fours = values.size // 4 * 4
-    for i in range(0, fours, 4):
-        if by_l1:
-            a += abs(values[i])
-            b += abs(values[i + 1])
-            c += abs(values[i + 2])
-            d += abs(values[i + 3])
-        else:
-            a += values[i] * values[i]
-            b += values[i + 1] * values[i + 1]
-            c += values[i + 2] * values[i + 2]
-            d += values[i + 3] * values[i + 3]
-    for i in range(fours, values.size):
-        a += abs(values[i]) if by_l1 else values[i] * values[i]
-    total = (a + b) + (c + d)
-    return total if by_l1 else np.sqrt(total)
+def _step(value, factor, least, most):
+    """One number in steps, towards zero. Cut first: what is too large has no cast."""
+    step = np.float64(value) * factor
+    step = step if step > least else least
+    return np.int32(step if step < most else most)
+
+
+@_looped
+def _round(values, factor, least, most, steps):
+    """Write a contribution in steps."""
+    for i in range(values.size):
+        steps[i] = _step(values[i], factor, least, most)
+
+
+@_looped
+def _add_rounded(values, factor, least, most, total):
+    """Add a contribution in steps: the same as `_round` writes."""
+    for i in range(values.size):
+        total[i] += _step(values[i], factor, least, most)
 
 
 @_inlined
@@ -108,45 +132,46 @@ def _fits(steps, most, by_l1):
 
 
 @_inlined
-def _clip(values, steps, clip, per_step, most, by_l1, signed, box):
-    """Write a contribution to one block in steps of its grid; False if it cannot be bounded."""
-    if not signed:
-        for i in range(values.size):
-            values[i] = max(values[i], 0.0)
-    if box:
-        # proof: sums-box. Every number lies between 0 and `most`.
-        for i in range(values.size):
-            steps[i] = min(np.int64(min(values[i], clip) * per_step), most)
-        return True
-    norm = _norm(values, by_l1)
-    if not norm < np.inf:
-        return False
-    scale = 1.0 if norm <= clip else clip / norm
-    for _ in range(8):
-        factor = scale * per_step
-        for i in range(values.size):
-            steps[i] = np.int32(values[i] * factor)  # towards zero
-        # proof: sums-norm. What is added has passed this comparison of integers.
-        if _fits(steps, most, by_l1):
-            return True
-        scale *= 1 - 2.0**-40  # rounding had made the vector a hair too long
-    return False
+def _surely_fits(length, factor, size, most, by_l1):
+    """Whether numbers of this length fit after rounding, whatever was rounded on the way here."""
+    room = 1 + (size + 8) * 2.0**-52
+    length += size * 2.0**-1000  # what was too small for a double to hold
+    if by_l1:
+        return length * factor * room <= most
+    return length * factor * factor * room <= most * most
 
 
 @_inlined
-def clip_block(values, steps, limit):
-    """The same with the limit of a block."""
-    return _clip(
-        values, steps, limit.clip, limit.per_step, limit.most,
-        limit.by_l1, limit.signed, limit.box,
-    )  # fmt: skip
+def _factor(values, steps, limit, least, most):
+    """What to multiply a contribution by so that it fits after rounding; 0 if nothing does."""
+    if limit.box:
+        return limit.per_step  # proof: sums-box. Every number lies between 0 and `most`.
+    length = _length(values, limit.signed, limit.by_l1)
+    if not length < np.inf:
+        return 0.0
+    norm = length if limit.by_l1 else np.sqrt(length)
+    scale = 1.0
+    if norm > limit.clip:
+        scale = limit.clip / norm * (1 - (values.size + 16) * 2.0**-52)  # so that it surely fits
+    factor = scale * limit.per_step
+    # proof: sums-norm. What is added has passed this comparison, or the one of integers below.
+    if _surely_fits(length, factor, values.size, most, limit.by_l1):
+        return factor
+    for _ in range(8):
+        _round(values, factor, least, most, steps)
+        if _fits(steps, limit.most, limit.by_l1):
+            return factor
+        factor *= 1 - 2.0**-40  # rounding had made the vector a hair too long
+    return 0.0
 
 
 @_inlined
 def _add_block(values, steps, limit, total):
-    if clip_block(values, steps, limit):
-        for i in range(steps.size):
-            total[i] += steps[i]
+    most = np.float64(limit.most)
+    least = -most if limit.signed else 0.0
+    factor = _factor(values, steps, limit, least, most)
+    if factor > 0:
+        _add_rounded(values, factor, least, most, total)
 
 
 @_inlined
@@ -162,31 +187,58 @@ def _add_unit(values, steps, limits, total):
 
 @_compiled
 def add_unit(values, steps, limits, total):
-    """Add one unit's bounded contribution to all blocks of the total."""
+    """Add one unit's bounded contribution to all blocks of the total: finite numbers."""
     _add_unit(values, steps, limits, total)
+
+
+@_inlined
+def _add_alone(row, steps, limits, total):
+    # Where all numbers of a single block count, its length tells whether they are finite.
+    if (limits.size == 1 and limits[0].signed) or _finite(row):
+        _add_unit(row, steps, limits, total)
+
+
+@_compiled
+def add_alone(row, steps, limits, total):
+    """The same for a unit with one row, of any numbers."""
+    _add_alone(row, steps, limits, total)
 
 
 @_compiled
 def add_words(values, words, width, steps, limits, total):
     """The same for numbers that belong to words: `width` of them for each."""
-    if clip_block(values, steps, limits[0]):
+    limit = limits[0]
+    most = np.float64(limit.most)
+    least = -most if limit.signed else 0.0
+    factor = _factor(values, steps, limit, least, most)
+    if factor > 0:
+        _round(values, factor, least, most, steps)
         for j in range(words.size):
             at = words[j] * width
             for i in range(width):
                 total[at + i] += steps[j * width + i]
 
 
+@_looped
+def _add(values, sums):
+    for j in range(sums.size):
+        sums[j] += values[j]
+
+
 @_compiled
 def add_rows(values, usable, last, sums, steps, limits, total):
     """Sum the mapped rows of each unit and add the sums; `last` marks a unit's last row.
 
-    `sums` carries a unit over from one chunk of rows to the next.
+    `sums` carries a unit over from one chunk of rows to the next; `last` begins before the chunk.
     """
-    for i in range(last.size):
-        if usable[i] and _finite(values[i]):
-            for j in range(sums.size):
-                sums[j] += values[i, j]
-        if last[i]:
+    for i in range(usable.size):
+        row = values[i]
+        if last[i] and last[i + 1]:  # a unit's only row
+            if usable[i]:
+                _add_alone(row, steps, limits, total)
+            continue
+        if usable[i] and _finite(row):
+            _add(row, sums)
+        if last[i + 1]:
             _add_unit(sums, steps, limits, total)
-            for j in range(sums.size):
-                sums[j] = 0.0
+            sums[:] = 0.0

@@ -19,7 +19,7 @@ from tacit.spec.maps import JaxMap
 from tacit.wall._clip import add_rows
 from tacit.wall._rows import Rows
 
-_CHUNK = 256
+_CHUNK = 512
 _CHUNK_NUMBERS = 2**22
 _REFUSED = ("callback", "infeed", "outfeed", "ffi", "custom_call", "debug")
 # Loops that end when the data say so, open or inside a function: side by side, whether a row has
@@ -44,10 +44,13 @@ class JaxKernel:
         which, last = _rows_of(rows.starts, units)
         values = rows.cast(self.dtype)
         chunks = range(0, len(which), self.chunk)
+        # In turns: what is mapped from one has been waited for before it is written to again.
+        shape = self.chunk, values.shape[1]
+        buffers = [_aligned(shape, self.dtype) for _ in chunks[:2]]
 
         def begun(begin: int) -> Any:
             some = which[begin : begin + self.chunk]
-            chunk = _aligned((self.chunk, values.shape[1]), self.dtype)
+            chunk = buffers[begin // self.chunk % 2]
             np.take(values, some, axis=0, out=chunk[: len(some)], mode="clip")
             chunk[len(some) :] = 0.0
             return self.run(chunk, state)
@@ -64,7 +67,8 @@ class JaxKernel:
                 following = begun(begin + self.chunk) if begin != chunks[-1] else None
                 mapped, running = np.asarray(running), following
                 usable = rows.complete[which[here]]
-                add_rows(mapped, usable, last[here], sums, steps, limits, result)
+                ends = last[begin : begin + len(usable) + 1]
+                add_rows(mapped, usable, ends, sums, steps, limits, result)
             return result
 
         return total
@@ -79,15 +83,18 @@ def _aligned(shape: tuple[int, int], dtype: Any) -> np.ndarray:
 
 
 def _rows_of(starts: np.ndarray, units: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The rows of these units, one unit after the other, and a mark on the last of each."""
+    """The rows of these units, one unit after the other, and a mark on the last of each.
+
+    The first mark stands before all rows.
+    """
     if starts[-1] == len(starts) - 1:  # one row each
-        return units, np.ones(len(units), np.bool_)
+        return units, np.ones(len(units) + 1, np.bool_)
     counts = starts[units + 1] - starts[units]
     ends = np.cumsum(counts)
     rows = ends[-1] if len(ends) else 0
     which = np.arange(rows) + np.repeat(starts[units] - ends + counts, counts)
-    last = np.zeros(len(which), np.bool_)
-    last[ends - 1] = True
+    last = np.zeros(len(which) + 1, np.bool_)
+    last[0] = last[ends] = True
     return which, last
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from tacit.spec.columns import Column, Integer, Real, Tokens
 from tacit.spec.errors import QueryError
 from tacit.spec.maps import NumbaMap, SparseMap, fingerprint_of
-from tacit.wall._clip import add_unit, add_words, finite
+from tacit.wall._clip import add_alone, add_unit, add_words, finite
 from tacit.wall._documents import Documents
 from tacit.wall._guard import guarded
 from tacit.wall._rows import Rows
@@ -105,8 +105,8 @@ def numba_kernel(map_: NumbaMap) -> NumbaKernel:
     @numba.njit(nogil=True, error_model="numpy")
     def loop(values, complete, starts, units, state, row, out, sums, steps, limits, total):
         for unit in units:
-            sums[:] = 0.0
-            for i in range(starts[unit], starts[unit + 1]):
+            first, stop = starts[unit], starts[unit + 1]
+            for i in range(first, stop):
                 if not complete[i]:
                     continue
                 row[:] = values[i]
@@ -115,9 +115,13 @@ def numba_kernel(map_: NumbaMap) -> NumbaKernel:
                     kernel(row, state, out)
                 except Exception:  # noqa: BLE001 - a row that fails contributes nothing
                     continue
-                if finite(out):
+                if stop == first + 1:
+                    add_alone(out, steps, limits, total)
+                elif finite(out):
                     sums += out
-            add_unit(sums, steps, limits, total)
+            if stop > first + 1:
+                add_unit(sums, steps, limits, total)
+                sums[:] = 0.0
 
     return NumbaKernel(loop)
 
