@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import tacit
-from tacit.spec.logistic import guessed_curve, ridge_of, theta_of, units_of
+from tacit.accounting.logistic import TOLERANCE, slope_error
+from tacit.spec.logistic import guessed_curve, least_ridge, ridge_of, theta_of, units_of
 from tacit.spec.queries import query_from_dict
 
 LAW = tacit.Logistic("y", ("x", "z"), precision=0.1)
@@ -66,7 +67,7 @@ def test_the_rule_for_the_regularizer_balances_noise_and_shrinkage():
 
 def test_the_rule_for_a_random_slope_keeps_its_distance_from_zero():
     query = tacit.LogisticMinimum(LAW, "objective")
-    assert ridge_of(query, 10**9, 5, 8.0) == 0.3 * 8.0
+    assert ridge_of(query, 10**7, 5, 8.0) == 0.3 * 8.0
     assert ridge_of(query, 100, 50, 8.0) > 10
 
 
@@ -83,3 +84,23 @@ def test_theta_needs_a_regression():
     release = tacit.Public({"y": ["no"]}, schema).release(tacit.Counts("y"), tacit.Exact())
     with pytest.raises(tacit.QueryError, match="logistic regression"):
         theta_of(release)
+
+
+def test_a_regularizer_is_never_less_than_can_be_computed_with():
+    query = tacit.LogisticMinimum(LAW, "output", regularizer=1e-6)
+    assert ridge_of(query, 10, 5, 8.0) > 1e-6
+    assert ridge_of(query, 10**6, 5, 8.0) == least_ridge(10**6, 5)
+    assert ridge_of(query, 10**5, 5, 8.0, 10) == least_ridge(10**6, 5)
+    with pytest.raises(tacit.QueryError, match="fewer"):
+        ridge_of(query, 10**12, 5, 8.0)
+
+
+@pytest.mark.parametrize("size", [1, 10, 400])
+@pytest.mark.parametrize("rows", [1, 10**3, 10**6, 10**8])
+def test_with_the_least_regularizer_rounding_stays_below_the_tolerance(rows, size):
+    ridge = least_ridge(rows, size)
+    if np.isfinite(ridge):
+        farthest = np.sqrt(2 * np.log(2) * rows / ridge)
+        assert slope_error(rows, size, farthest) <= TOLERANCE / 4
+    else:
+        assert rows * size > 10**9

@@ -11,7 +11,9 @@ from scipy.stats import kstest, norm
 
 import tacit
 from tacit.accounting import logistic as cost
-from tacit.spec.logistic import ridge_of, theta_of
+from tacit.spec.design import Design
+from tacit.spec.logistic import least_ridge, ridge_of, theta_of
+from tacit.wall import _logistic
 from tacit.wall._evaluate import open_data
 from tacit.wall._logistic import in_blocks, minimum, normals, resolve_logistic, slope
 from tacit.wall._noise import os_words
@@ -281,3 +283,33 @@ def test_several_rows_of_a_unit_count_and_cost_as_many():
         assert release.n == 10
         alone = wall(table(40)).quote(query, mechanism).noise[0].scale
         assert release.noise[0].scale > 1.9 * alone
+
+
+def hard(rng):
+    """Losses that are nearly straight, of rows of all lengths, hardly regularised."""
+    rows, size = int(10 ** rng.uniform(1, 3.5)), int(rng.integers(1, 6))
+    v = rng.normal(size=(rows, size)) * 10 ** rng.uniform(-7, 1, (rows, 1))
+    v /= np.maximum(np.linalg.norm(v, axis=1, keepdims=True), 1)
+    return v, least_ridge(rows, size) * 10 ** rng.uniform(0, 2)
+
+
+def test_a_minimum_is_found_whatever_the_rows_are(monkeypatch):
+    """Whether it was found would tell of them. Steps that backtrack on the slope stall here."""
+    monkeypatch.setattr(_logistic, "_ROUNDS", 2000)
+    rng = np.random.default_rng(5)
+    for _ in range(150):
+        v, ridge = hard(rng)
+        theta = minimum(v, ridge, np.zeros(v.shape[1]), cost.TOLERANCE / 2)
+        assert np.linalg.norm(ridge * theta - v.T @ expit(-v @ theta)) <= cost.TOLERANCE / 2
+
+
+def test_more_rows_than_were_declared_are_no_error():
+    schema = tacit.Schema(*COLUMNS, neighbours="add_remove", max_units=2)
+    for query, mechanism in QUERIES:
+        release = wall(table(3000), schema).release(query, mechanism)
+        assert np.all(np.isfinite(theta_of(release)))
+
+
+def test_a_domain_too_narrow_to_divide_by_is_refused():
+    with pytest.raises(tacit.TacitError, match="further apart"):
+        Design.of(["x"], tacit.Schema(tacit.Real("x", 0, 1e-310), neighbours="replace_one"))
