@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -171,3 +172,35 @@ def test_verify_and_raise(run, folder, tmp_path):
     said = run("ledger", "raise", ledger, "--epsilon", "2", "--delta", "1e-6", "--reason", "board")
     assert "epsilon 2" in said
     assert "raised" in run("ledger", "show", ledger)
+
+
+def test_a_study_of_a_regression_is_replayed_too(run, tmp_path):
+    rng = np.random.default_rng(0)
+    age = rng.uniform(20, 90, 400).round()
+    ill = np.where(rng.random(400) < age / 100, "yes", "no")
+    pd.DataFrame({"age": age, "ill": ill}).to_csv(tmp_path / "visits.csv", index=False)
+    (tmp_path / "study.toml").write_text(
+        """
+        data = {source = "visits.csv", ledger = "visits.ledger"}
+        budget = {epsilon = 1, delta = 1e-5}
+        [schema]
+        neighbours = "replace_one"
+        columns = [
+            {name = "age", type = "Real", low = 20, high = 90},
+            {name = "ill", type = "Categorical", levels = ["no", "yes"]},
+        ]
+        [[analysis]]
+        name = "illness"
+        model = "LogisticRegression"
+        target = "ill"
+        features = ["age"]
+        how = {epsilon = 1, delta = 1e-6}
+        """
+    )
+    study = tmp_path / "study.toml"
+    for _ in range(2):
+        assert "coef[age]" in run("run", study)
+    shown = run("ledger", "show", tmp_path / "visits.ledger")
+    assert shown.count("charge") == 1
+    assert "14 steps" in shown
+    assert "tacit run" in run("release", study, "-o", tmp_path / "q.release", ok=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -174,7 +174,7 @@ def show(path: LedgerPath) -> None:
     for entry in ledger.entries():
         what = entry["kind"]
         if what == "charge":
-            what = f"charge: {entry['event']['noise']}"
+            what = f"charge: {_charged(entry['event'])}"
         values = (entry["entry"], entry["time"], what, *(entry.get(k) for k in _SHOWN))
         table.add_row(*(Text("" if value is None else str(value)) for value in values))
     _out.print(table)
@@ -182,6 +182,14 @@ def show(path: LedgerPath) -> None:
     _out.print(f"Protects {_unit(chain.pins)}, neighbours {chain.pins['neighbours']}")
     _out.print(f"Budget: {chain.limit}\nSpent:  {chain.spent}\nLeft:   {chain.left}")
     _out.print(f"Head:   {chain.head}")
+
+
+def _charged(event: dict[str, Any]) -> str:
+    """What was paid for: the noise of one release, or how many steps of which kind."""
+    if "plan" not in event:
+        return str(event["noise"])
+    steps = event["plan"]["steps"]
+    return f"{sum(some['steps'] for some in steps)} steps, {steps[0]['mechanism']}"
 
 
 @ledger_app.command()

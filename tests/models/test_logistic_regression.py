@@ -9,7 +9,7 @@ from scipy.stats import binom
 from sklearn.linear_model import LogisticRegression
 
 import tacit
-from tacit.models.logistic_maps import CURVED, PULL, PUSH, SLOPE
+from tacit.models.logistic_maps import CURVED, PULL, PUSH, likelihood_maps
 from tacit.spec.design import Design
 from tacit.spec.newton import unpacked
 
@@ -63,6 +63,7 @@ def coded(rng, n):
 
 
 DESIGN = Design.of(FEATURES, schema())
+LOG_LIKELIHOOD, SLOPE = likelihood_maps(DESIGN.encoding)
 
 
 def mapped(map_, row, state, size):
@@ -82,7 +83,7 @@ def test_no_row_contributes_more_than_its_bound():
         pushed = mapped(CURVED, row, (theta, *DESIGN.encoding), numbers)
         alone = mapped(PUSH, row, (theta, *DESIGN.encoding), DESIGN.size)
         np.testing.assert_array_equal(alone, pushed[: DESIGN.size])
-        sloped = mapped(SLOPE, row, (theta, *DESIGN.encoding), DESIGN.size)
+        sloped = mapped(SLOPE, row, theta, DESIGN.size)
         assert np.linalg.norm(pulled) <= 0.5
         assert np.linalg.norm(pushed) <= 0.5
         assert np.linalg.norm(sloped) <= 1.0
@@ -107,6 +108,8 @@ def test_slope_and_curvature_are_those_of_the_log_likelihood():
     step = 1e-5 * np.eye(DESIGN.size)
     slope = [(log_likelihood(theta + d) - log_likelihood(theta - d)) / 2e-5 for d in step]
     np.testing.assert_allclose(pull - half, slope, atol=1e-6)
+    summed = sum(mapped(LOG_LIKELIHOOD, row, theta, 1)[0] for row in rows)
+    assert summed == pytest.approx(log_likelihood(theta))
     chance = expit(x @ theta)
     np.testing.assert_allclose(curvature, (x * (chance * (1 - chance))[:, None]).T @ x)
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Unpack
+from typing import Any, ClassVar, Unpack
 
 from tacit.methods.common import ask_once
 from tacit.spec.budget import Number
+from tacit.spec.errors import ModelError
 from tacit.spec.logistic import LogisticMinimum, Perturbed
 from tacit.spec.mechanisms import Gaussian
 from tacit.spec.protocols import LogisticModel, Releaser
@@ -16,7 +17,51 @@ from tacit.spec.schema import Schema
 
 
 @dataclass(frozen=True)
-class ObjectivePerturbation:
+class NoisyMinimum:
+    """What both have in common."""
+
+    epsilon: Decimal
+    delta: Decimal
+    regularizer: float | None
+
+    _noise: ClassVar[Perturbed]
+
+    def __init__(
+        self,
+        epsilon: Number | None = None,
+        delta: Number | None = None,
+        *,
+        regularizer: float | None = None,
+    ) -> None:
+        mechanism = Gaussian(epsilon, delta)
+        object.__setattr__(self, "epsilon", mechanism.epsilon)
+        object.__setattr__(self, "delta", mechanism.delta)
+        plain = float(regularizer) if isinstance(regularizer, Decimal) else regularizer
+        object.__setattr__(self, "regularizer", plain)
+
+    def question(self, model: LogisticModel, schema: Schema) -> tuple[LogisticMinimum, Gaussian]:
+        """What is asked of the wall, and how it is paid for."""
+        query = LogisticMinimum(model.logistic(schema), self._noise, self.regularizer)
+        return query, Gaussian(self.epsilon, self.delta)
+
+    def run(
+        self,
+        model: LogisticModel,
+        releaser: Releaser,
+        *,
+        name: str | None,
+        progress: bool | None = None,
+        **sampling: Unpack[SamplingOptions],
+    ) -> Any:
+        if sampling.get("draws") is not None or sampling.get("chains") is not None:
+            raise ModelError(
+                "Expected no draws= or chains=: a noisy minimum is one point without error bars. "
+                "tacit.PrivateNewton(epsilon, delta) has both."
+            )
+        return ask_once(self, model, releaser, name, sampling)
+
+
+class ObjectivePerturbation(NoisyMinimum):
     """Minimise the loss plus a random slope (Chaudhuri et al. 2011, Kifer et al. 2012).
 
     The result is a point: its draws are all the same, and it says nothing of its own error. The
@@ -32,37 +77,10 @@ class ObjectivePerturbation:
         public rule from the number of units, the number of coefficients and the noise.
     """
 
-    epsilon: Decimal
-    delta: Decimal
-    regularizer: float | None
-
-    def __init__(
-        self,
-        epsilon: Number | None = None,
-        delta: Number | None = None,
-        *,
-        regularizer: float | None = None,
-    ) -> None:
-        _keep(self, epsilon, delta, regularizer)
-
-    def question(self, model: LogisticModel, schema: Schema) -> tuple[LogisticMinimum, Gaussian]:
-        """What is asked of the wall, and how it is paid for."""
-        return _question(self, model, schema, "objective")
-
-    def run(
-        self,
-        model: LogisticModel,
-        releaser: Releaser,
-        *,
-        name: str | None,
-        progress: bool | None = None,
-        **sampling: Unpack[SamplingOptions],
-    ) -> Any:
-        return ask_once(self, model, releaser, name, sampling)
+    _noise = "objective"
 
 
-@dataclass(frozen=True)
-class OutputPerturbation:
+class OutputPerturbation(NoisyMinimum):
     """Minimise the loss, then add Gaussian noise to where it is least.
 
     The result is a point, as that of `ObjectivePerturbation`, and mostly a worse one.
@@ -75,48 +93,4 @@ class OutputPerturbation:
         As there. The noise in theta is in proportion to 1 / regularizer.
     """
 
-    epsilon: Decimal
-    delta: Decimal
-    regularizer: float | None
-
-    def __init__(
-        self,
-        epsilon: Number | None = None,
-        delta: Number | None = None,
-        *,
-        regularizer: float | None = None,
-    ) -> None:
-        _keep(self, epsilon, delta, regularizer)
-
-    def question(self, model: LogisticModel, schema: Schema) -> tuple[LogisticMinimum, Gaussian]:
-        """What is asked of the wall, and how it is paid for."""
-        return _question(self, model, schema, "output")
-
-    def run(
-        self,
-        model: LogisticModel,
-        releaser: Releaser,
-        *,
-        name: str | None,
-        progress: bool | None = None,
-        **sampling: Unpack[SamplingOptions],
-    ) -> Any:
-        return ask_once(self, model, releaser, name, sampling)
-
-
-def _keep(method: Any, epsilon: Any, delta: Any, regularizer: Any) -> None:
-    mechanism = Gaussian(epsilon, delta)
-    object.__setattr__(method, "epsilon", mechanism.epsilon)
-    object.__setattr__(method, "delta", mechanism.delta)
-    plain = float(regularizer) if isinstance(regularizer, Decimal) else regularizer
-    object.__setattr__(method, "regularizer", plain)
-
-
-def _question(
-    method: ObjectivePerturbation | OutputPerturbation,
-    model: LogisticModel,
-    schema: Schema,
-    noise: Perturbed,
-) -> tuple[LogisticMinimum, Gaussian]:
-    query = LogisticMinimum(model.logistic(schema), noise, method.regularizer)
-    return query, Gaussian(method.epsilon, method.delta)
+    _noise = "output"

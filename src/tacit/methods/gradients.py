@@ -35,7 +35,7 @@ n
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
 from tacit.accounting import gaussian_epsilon, sensitivity_factor
 from tacit.methods.gradient_loop import Setting, check_options, walk
@@ -49,12 +49,8 @@ from tacit.spec.schema import Schema
 
 
 @dataclass(frozen=True)
-class SGLD:
-    """Langevin steps: half a step size times the gradient, and noise of that variance.
-
-    The options are those of all samplers by gradients (see `tacit.methods.gradients`), and
-    `constants="paper"` for the noise of Wang et al. (2015, Algorithm 2), on `tacit.Public` alone.
-    """
+class GradientSampler:
+    """The options that all of them have."""
 
     epsilon: Number | None = None
     delta: Number = 0
@@ -67,10 +63,23 @@ class SGLD:
     blocks: int = 1
     start: Any = None
     n: int | None = None
-    constants: Constants = "accountant"
 
     def __post_init__(self) -> None:
         check_options(self)
+
+
+@dataclass(frozen=True)
+class SGLD(GradientSampler):
+    """Langevin steps: half a step size times the gradient, and noise of that variance.
+
+    The options are those of all samplers by gradients (see `tacit.methods.gradients`), and
+    `constants="paper"` for the noise of Wang et al. (2015, Algorithm 2), on `tacit.Public` alone.
+    """
+
+    constants: Constants = "accountant"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         _check_constants(self.constants)
 
     def run(self, model: GradientModel, releaser: Releaser, **options: Any) -> Any:
@@ -85,7 +94,7 @@ class SGLD:
         )
 
     def _if_converged(self, setting: Setting, schema: Schema) -> str:
-        """What the last draw alone would cost, were it the posterior's (Gopi, Lee and Liu 2022)."""
+        """What the last draw alone would cost if it were one of the posterior."""
         ((_, bound),) = setting.gradients.question.blocks
         slope = sensitivity_factor("free", schema.neighbours) * bound.clip
         mu = slope / (setting.heat * setting.gradients.prior_precision) ** 0.5
@@ -98,93 +107,47 @@ class SGLD:
 
 
 @dataclass(frozen=True)
-class SGHMC:
+class SGHMC(GradientSampler):
     """Steps with a velocity and a fixed friction, between 0 and 1 a step (Chen et al. 2014).
 
     The options are those of all samplers by gradients (see `tacit.methods.gradients`).
     """
 
-    epsilon: Number | None = None
-    delta: Number = 0
-    _: KW_ONLY
-    steps: int | None = None
-    sampling_rate: float = 1.0
-    step_size: float | Schedule | None = None
     friction: float = 0.1
-    clip: float | None = None
-    temperature: float | None = None
-    blocks: int = 1
-    start: Any = None
-    n: int | None = None
     constants: Constants = "accountant"
 
+    _thermostat: ClassVar[bool] = False
+
     def __post_init__(self) -> None:
-        check_options(self)
+        super().__post_init__()
         _check_friction(self.friction)
         _check_constants(self.constants)
 
     def run(self, model: GradientModel, releaser: Releaser, **options: Any) -> Any:
-        walker = MovingWalker(float(self.friction), thermostat=False)
+        walker = MovingWalker(float(self.friction), thermostat=self._thermostat)
         return walk(self, walker, model, releaser, constants=self.constants, **options)
 
 
 @dataclass(frozen=True)
-class SGNHT:
+class SGNHT(SGHMC):
     """Steps with a velocity whose friction adapts to noise of unknown size (Ding et al. 2014).
 
     The options are those of all samplers by gradients (see `tacit.methods.gradients`); `friction`
     is what it would be without such noise.
     """
 
-    epsilon: Number | None = None
-    delta: Number = 0
-    _: KW_ONLY
-    steps: int | None = None
-    sampling_rate: float = 1.0
-    step_size: float | Schedule | None = None
-    friction: float = 0.1
-    clip: float | None = None
-    temperature: float | None = None
-    blocks: int = 1
-    start: Any = None
-    n: int | None = None
-    constants: Constants = "accountant"
-
-    def __post_init__(self) -> None:
-        check_options(self)
-        _check_friction(self.friction)
-        _check_constants(self.constants)
-
-    def run(self, model: GradientModel, releaser: Releaser, **options: Any) -> Any:
-        walker = MovingWalker(float(self.friction), thermostat=True)
-        return walk(self, walker, model, releaser, constants=self.constants, **options)
+    _thermostat: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
-class SGFS:
+class SGFS(GradientSampler):
     """Fisher scoring: steps as long as the posterior is wide in each direction (Ahn et al. 2012).
 
     The gradient and its uncentred second moment go out together, each with noise for half of a
-    step's share, and the running average of the latter stands for the data's precision. Exact for a
-    normal posterior, however long the steps; not for one like a funnel, as of hierarchical models.
-    A step size is a pure number here, by default 1; a smaller one forgets more slowly. The options
+    step's share, and the running average of the latter stands for the posterior's precision. A
+    step size is a pure number here, by default 1; a smaller one forgets more slowly. The options
     are those of all samplers by gradients (see `tacit.methods.gradients`).
     """
-
-    epsilon: Number | None = None
-    delta: Number = 0
-    _: KW_ONLY
-    steps: int | None = None
-    sampling_rate: float = 1.0
-    step_size: float | Schedule | None = None
-    clip: float | None = None
-    temperature: float | None = None
-    blocks: int = 1
-    start: Any = None
-    n: int | None = None
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
     def run(self, model: GradientModel, releaser: Releaser, **options: Any) -> Any:
         return walk(self, ScoringWalker(), model, releaser, **options)

@@ -8,12 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from tacit.methods.gradients import SGFS, SGHMC, SGLD, SGNHT
+from tacit.methods.gradients import GradientSampler
 from tacit.methods.one_sample import OnePosteriorSample
 from tacit.spec.errors import ModelError
 from tacit.spec.protocols import HybridModel, Releaser
-
-Sampler = SGLD | SGHMC | SGNHT | SGFS
 
 
 @dataclass(frozen=True)
@@ -25,10 +23,12 @@ class Hybrid:
     """
 
     start: OnePosteriorSample
-    then: Sampler
+    then: GradientSampler
 
     def __post_init__(self) -> None:
-        if not isinstance(self.start, OnePosteriorSample) or not isinstance(self.then, Sampler):
+        if not isinstance(self.start, OnePosteriorSample) or not isinstance(
+            self.then, GradientSampler
+        ):
             raise ModelError(
                 "Expected Hybrid(tacit.OnePosteriorSample(...), tacit.SGNHT(...)), "
                 f"got {self.start!r} and {self.then!r}."

@@ -15,7 +15,7 @@ from tacit.spec.draws import MOST_DRAWS, ConjugateDraw
 from tacit.spec.errors import ModelError
 from tacit.spec.logistic import LogisticDraw
 from tacit.spec.mechanisms import Exponential
-from tacit.spec.protocols import DrawModel, LikelihoodModel, Releaser
+from tacit.spec.protocols import DrawModel, LikelihoodModel, LogisticModel, Releaser
 from tacit.spec.sampling import SamplingOptions
 from tacit.spec.schema import Schema
 
@@ -124,9 +124,11 @@ class OnePosteriorSample:
         progress: bool | None = None,
         **sampling: Unpack[SamplingOptions],
     ) -> Any:
-        if not self._by_likelihood(model):
+        by_likelihood = self._by_likelihood(model)
+        if by_likelihood or isinstance(model, LogisticModel):  # draws are taken at face value
+            refuse_sampling(sampling, "OnePosteriorSample(draws=...)")
+        if not by_likelihood:
             return ask_once(self, model, releaser, name, sampling)
-        refuse_sampling(sampling, "OnePosteriorSample(draws=...)")
         query, mechanism = self.question(model, releaser.schema)
         release = releaser.release(query, mechanism, name=name)
         return model.likelihood_posterior(release, released_places(release))

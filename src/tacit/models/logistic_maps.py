@@ -45,14 +45,6 @@ def pull(row, state, out):
         out[j] *= side
 
 
-def slope(row, state, out):
-    theta, base, place, levels, middle, slope = state
-    _encode(row, base, place, levels, middle, slope, out)
-    side = row[place.size] - _probability(theta, out)
-    for j in range(base.size):
-        out[j] *= side
-
-
 def push(row, state, out):
     theta, base, place, levels, middle, slope = state
     _encode(row, base, place, levels, middle, slope, out)
@@ -105,4 +97,4 @@ def _likelihood_maps(*parts):
     return NumbaMap(log_likelihood), NumbaMap(its_slope)
 
 
-PULL, PUSH, CURVED, SLOPE = (NumbaMap(each) for each in (pull, push, curved, slope))
+PULL, PUSH, CURVED = (NumbaMap(each) for each in (pull, push, curved))

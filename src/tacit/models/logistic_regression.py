@@ -8,7 +8,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from tacit.models.description import describe, number
-from tacit.models.logistic_maps import CURVED, PULL, PUSH, SLOPE, likelihood_maps
+from tacit.models.logistic_maps import CURVED, PULL, PUSH, likelihood_maps
 from tacit.posterior import LogisticPosterior, Posterior
 from tacit.spec.columns import Categorical
 from tacit.spec.density import Likelihood
@@ -107,18 +107,11 @@ class LogisticRegression:
         """The slope as samplers ask for it."""
         design = self.design(schema)
         precision = (self.prior_scale * design.radius) ** -2.0
-        question = BoundedSum(
-            SLOPE,
-            (*self.features, self.target),
-            size=design.size,
-            clip=float(schema.max_rows_per_unit),
-            state=(np.zeros(design.size), *design.encoding),
-        )
         return Gradients(
-            question=question,
+            question=self._slopes(design, schema),
             log_prior_gradient=lambda theta: -precision * theta,
             start=np.zeros(design.size),
-            curvature=0.25 / design.size,
+            curvature=0.25,  # of a row of norm 1 along itself
             prior_precision=precision,
         )
 
@@ -132,17 +125,26 @@ class LogisticRegression:
 
     def likelihood(self, schema: Schema) -> Likelihood:
         """For draws within a ball of the vectors' coefficients."""
-        design, columns = self.design(schema), (*self.features, self.target)
-        log_likelihood, slope = likelihood_maps(design.encoding)
-        slopes = BoundedSum(
+        design = self.design(schema)
+        log_likelihood, _ = likelihood_maps(design.encoding)
+        return Likelihood(
+            log_likelihood,
+            (*self.features, self.target),
+            design.size,
+            self.prior_scale * design.radius,
+            self._slopes(design, schema),
+        )
+
+    def _slopes(self, design: Design, schema: Schema) -> BoundedSum:
+        """The sum over rows of the log-likelihood's slope; a row's is at most as long as itself."""
+        _, slope = likelihood_maps(design.encoding)
+        return BoundedSum(
             slope,
-            columns,
+            (*self.features, self.target),
             size=design.size,
             clip=float(schema.max_rows_per_unit),
             state=np.zeros(design.size),
         )
-        spread = self.prior_scale * design.radius
-        return Likelihood(log_likelihood, columns, design.size, spread, slopes)
 
     def likelihood_posterior(self, release: Release, theta: np.ndarray) -> Posterior:
         return self._posterior(release, theta[None], "tempered")
