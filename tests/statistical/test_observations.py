@@ -18,7 +18,7 @@ import tacit.numpyro
 from tacit.testing import simulated_release
 
 GROUPS = 10
-WARMUP, DRAWS = 200, 400
+WARMUP, DRAWS = 150, 250
 
 
 def hospitals(studies, mechanism):
