@@ -96,6 +96,56 @@ def write_demo(folder: Path, seed: int = 0) -> dict[str, dict[str, float]]:
     return truth
 
 
+@dataclass(frozen=True)
+class Readmissions:
+    """A simulated table of patients, and the logistic regression that decided who came back.
+
+    `truth` has the coefficients by the names that a `LogisticRegression` of these features gives
+    them, and the intercept. `probability` is each row's.
+    """
+
+    table: dict[str, np.ndarray]
+    truth: dict[str, float]
+    probability: np.ndarray
+
+
+WARDS = ("geriatrics", "maternity", "medicine", "surgery")
+
+
+def simulate_readmissions(patients: int = 10_000, seed: int = 0) -> Readmissions:
+    """Invented patients, one row each: who came back within a month?
+
+    Columns are `age`, `ward`, `alone` (whether they live alone), `visits` (in the year before) and
+    `readmitted`.
+
+    Examples
+    --------
+    >>> simulate_readmissions(100).truth["age"]
+    0.02
+    """
+    rng = np.random.default_rng(seed)
+    of_ward = np.array([0.3, -0.6, 0.2, 0.1])  # from the mean of all wards
+    ward = rng.choice(4, patients, p=[0.2, 0.15, 0.4, 0.25])
+    age = rng.normal(np.array([78, 32, 60, 52])[ward], np.array([7, 5, 14, 15])[ward])
+    alone = rng.random(patients) < 0.15 + 0.005 * (age - 20).clip(0)
+    visits = np.minimum(rng.poisson(rng.gamma(1.5, 1.2, patients)), 10)
+    age = age.clip(18, 95).round()
+    truth = {"age": 0.02, "visits": 0.25, "alone[yes]": 0.5, "intercept": -2.9}
+    odds = truth["intercept"] + truth["age"] * age + truth["visits"] * visits
+    odds += truth["alone[yes]"] * alone + of_ward[ward]
+    probability = 1 / (1 + np.exp(-odds))
+    truth |= {f"ward[{name}]": float(effect) for name, effect in zip(WARDS, of_ward)}
+    came_back = rng.random(patients) < probability
+    table = {
+        "age": age,
+        "ward": np.array(WARDS)[ward],
+        "alone": np.where(alone, "yes", "no"),
+        "visits": visits,
+        "readmitted": np.where(came_back, "yes", "no"),
+    }
+    return Readmissions(table, truth, probability)
+
+
 TYPES = ("enemy action", "explosive hazard", "criminal event", "friendly action", "other")
 CATEGORIES = tuple(f"category {i:02d}" for i in range(1, 21))
 FLAGS = ("friendly_casualties", "host_nation_casualties", "civilian_casualties")

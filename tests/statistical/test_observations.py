@@ -18,6 +18,7 @@ import tacit.numpyro
 from tacit.testing import simulated_release
 
 GROUPS = 10
+WARMUP, DRAWS = 150, 250
 
 
 def hospitals(studies, mechanism):
@@ -59,7 +60,7 @@ def model(release, how):
 
 def fitted(release, p, how):
     """Coverage of 90% intervals, and the root mean squared error of the posterior means."""
-    mcmc = MCMC(NUTS(model), num_warmup=300, num_samples=800, progress_bar=False)
+    mcmc = MCMC(NUTS(model), num_warmup=WARMUP, num_samples=DRAWS, progress_bar=False)
     mcmc.run(jax.random.key(0), release, how)
     draws = np.asarray(mcmc.get_samples()["p"])
     low, high = np.quantile(draws, [0.05, 0.95], axis=0)

@@ -68,9 +68,11 @@ def check_suits(method: Method, model: Any) -> None:
     if isinstance(model, METHODS[type(method)]):
         return
     known = [kind.__name__ for kind, needed in METHODS.items() if isinstance(model, needed)]
+    asked = type(method).__name__
+    if isinstance(method, Statistics):  # nobody wrote that word
+        asked = "Statistics (noisy counts or sums, by a mechanism or a Budget)"
     raise ModelError(
-        f"{type(model).__name__} cannot be fitted by {type(method).__name__}; "
-        f"it can by {', '.join(known)}."
+        f"{type(model).__name__} cannot be fitted by {asked}; it can by {', '.join(known)}."
     )
 
 

@@ -82,7 +82,10 @@ def region_of(truncation: Any, size: int) -> Points | Box | Ball:
                 f"tacit.Points, tacit.Box or tacit.Ball; got {truncation!r}."
             )
     if region.size != size:
-        raise ModelError(f"Expected a region of {size} parameters, got {region.size}.")
+        raise ModelError(
+            f"Expected a region of {size} parameters, got {region.size}: write (low, high) to have "
+            "the same bounds for each."
+        )
     return region
 
 

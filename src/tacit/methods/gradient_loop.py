@@ -111,7 +111,10 @@ def walk(
     kind = type(how).__name__
     refuse_sampling(sampling, f"{kind}(steps=...)")
     if name is not None:
-        raise ModelError(f"{kind} takes no name=: its steps cannot be replayed.")
+        raise ModelError(
+            f"{kind} takes no name=: its steps cannot be replayed. Leave it out, and keep what you "
+            "get with posterior.save(path)."
+        )
     schema = releaser.schema
     gradients = _clipped(model.gradients(schema), how.clip)
     question = walker.question(gradients.question)
@@ -220,7 +223,11 @@ def _paid(paid: Sequence[Certificate]) -> str:
 def _start(start: Any, gradients: Gradients) -> np.ndarray:
     here = gradients.start if start is None else np.atleast_1d(np.asarray(start, float))
     if here.shape != gradients.start.shape or not np.all(np.isfinite(here)):
-        raise ModelError(f"Expected start as {gradients.start.size} finite numbers.")
+        size = gradients.start.size
+        raise ModelError(
+            f"Expected start as an array of {size} finite numbers on the scale of "
+            f"model.gradients(schema), got shape {here.shape}: write start=np.zeros({size})."
+        )
     return here
 
 

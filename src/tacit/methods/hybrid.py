@@ -54,7 +54,10 @@ class Hybrid:
         **sampling: Any,
     ) -> Any:
         if name is not None:
-            raise ModelError("Hybrid takes no name=: its steps cannot be replayed.")
+            raise ModelError(
+                "Hybrid takes no name=: its steps cannot be replayed. Leave it out, and keep what "
+                "you get with posterior.save(path)."
+            )
         first = self.start.run(model, releaser, name=None, **{**sampling, "noise": "plugin"})
         then = replace(self.then, start=beginning(model, first))
         walked = then.run(model, releaser, name=None, progress=progress, **sampling)

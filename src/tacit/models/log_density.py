@@ -299,7 +299,8 @@ def _basis(density: Density, schema: Schema) -> tuple[np.ndarray, float]:
     if not usable.any():
         raise ModelError(
             "Expected finite gradients at the middle of the prior for some record within the "
-            "schema's bounds, got none."
+            "schema's bounds, got none: see where it takes logs, roots or quotients, or write "
+            "narrower bounds in the schema."
         )
     rows = rows[usable]
 

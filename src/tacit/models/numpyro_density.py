@@ -106,7 +106,8 @@ def _binding(model: Any, schema: Schema) -> tuple[tuple[str, ...], Callable[[Any
         elif argument.default is inspect.Parameter.empty:
             raise ModelError(
                 f"Expected argument {name!r} of the NumPyro model to be the name of a column, or "
-                '"x" or "y" beside x=[...] and y=... of LogDensity.'
+                '"x" or "y" beside x=[...] and y=... of LogDensity. If it is a function of one '
+                "record and no NumPyro model, write parameters={name: shape} too."
             )
     if not columns:
         raise ModelError(
@@ -153,11 +154,15 @@ def _check_sites(one: Mapping[str, Any], two: Mapping[str, Any]) -> None:
     """One plate, over all records; latent variables outside of it, observations inside."""
     plates = _sizes(one), _sizes(two)
     over = [name for name, size in plates[0].items() if (size, plates[1].get(name)) == (1, 2)]
-    if len(over) != 1:
-        many = "none" if not over else ", ".join(over)
+    if not over:
         raise ModelError(
-            f"Expected a NumPyro model with one plate over the records, got {many}: write "
+            "Expected a NumPyro model with one plate over the records, got none: write "
             'with numpyro.plate("records", len(y)) around what is observed.'
+        )
+    if len(over) > 1:
+        raise ModelError(
+            f"Expected a NumPyro model with one plate over the records, got {', '.join(over)}: "
+            "put all that is observed inside one of them."
         )
     (plate,) = over
     if set(one) != set(two):
@@ -181,11 +186,17 @@ def _check_sites(one: Mapping[str, Any], two: Mapping[str, Any]) -> None:
                 "integrate it out, or pass what it is observed as (obs=...)."
             )
         elif site["fn"].support.is_discrete:
-            raise ModelError(f"Expected variables with gradients, got the discrete {name!r}.")
+            raise ModelError(
+                f"Expected variables with gradients, got the discrete {name!r}: sum over its "
+                "values (dist.MixtureGeneral does), or give it a continuous prior."
+            )
     if not observed:
         raise ModelError(f"Expected something observed inside plate {plate!r}: pass obs=y.")
     if all(site["type"] != "sample" or site["is_observed"] for site in one.values()):
-        raise ModelError("Expected a variable with a prior outside the plate.")
+        raise ModelError(
+            "Expected a variable with a prior outside the plate: write "
+            'base = numpyro.sample("base", dist.Normal(0, 2)) before it.'
+        )
 
 
 def _sizes(sites: Mapping[str, Any]) -> dict[str, int]:
