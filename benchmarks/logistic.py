@@ -167,16 +167,14 @@ def _features(case: Simulated, rng: np.random.Generator) -> np.ndarray:
     return np.clip(rng.normal(0, 1 / 3, (case.rows, case.size)), -1, 1)
 
 
-def coverage_table(cases: tuple[Simulated, ...]) -> str:
+def coverage_table(found: list[tuple[Simulated, Covered]]) -> str:
     """90% intervals of Budget on simulated data."""
     rows = []
-    for case in cases:
-        got = cover(case)
+    for case, got in found:
         what = f"{case.features}, {case.size} features, sd {case.sd:g}, epsilon {case.epsilon:g}"
-        _say(f"{what}: {got}")
         cells = [
             f"{got.coefficients:.1%} ± {got.error:.1%}", f"{got.intercept:.1%}",
-            f"{got.width:.3f}", f"{got.rmse:.3f}", f"{got.ratio:.2f}", str(case.repeats),
+            f"{got.width:.2f}", f"{got.rmse:.2f}", f"{got.ratio:.2f}", str(case.repeats),
         ]  # fmt: skip
         rows.append((what, cells))
     heads = ["coefficients", "intercept", "width", "rms error", "error²/variance", "repeats"]
@@ -198,7 +196,7 @@ def main() -> None:
         _say(f"No Adult in {folder}: coverage alone.")
     else:
         sys.stdout.write(adult_tables(adult, Kept.load(given.kept)) + "\n\n")
-    sys.stdout.write(coverage_table(CASES) + "\n")
+    sys.stdout.write(coverage_table([(case, cover(case)) for case in CASES]) + "\n")
 
 
 if __name__ == "__main__":
