@@ -50,7 +50,7 @@ class Size:
     few_repeats: int = 5  # of what takes longer
     fewest_repeats: int = 2
     rows: int = 5000  # of the two normals
-    command: str = "make reproduce"
+    command: str = "python reproductions/privacy_for_free.py --kept scores.json"
 
     def of(self, problem: data.Problem, method: str) -> tuple[tuple[float, ...], int]:
         """Epsilons and repeats of one method; none where it takes too long."""
