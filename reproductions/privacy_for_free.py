@@ -44,7 +44,7 @@ class Size:
 
     epsilons: tuple[float, ...] = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
     few: tuple[float, ...] = (0.01, 0.1, 1.0, 10.0)  # for what takes longer
-    adult: tuple[float, ...] = (0.1, 0.5, 1.0, 2.0, 10.0)
+    adult: tuple[float, ...] = (0.01, 0.1, 0.5, 1.0, 2.0, 10.0)
     fewest: tuple[float, ...] = (0.1, 1.0, 10.0)  # for the hybrid on Adult
     repeats: int = 10
     few_repeats: int = 5  # of what takes longer

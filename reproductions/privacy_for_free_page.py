@@ -67,7 +67,7 @@ batches of root N rows for root N passes. What it does not tell, and what was ch
 - Budget is `tacit.Budget(epsilon, {DELTA})`: `PrivateNewton`, with intervals
   ([which method when](../logistic-regression.md)).
 - Repeats are under each table. What takes longer is run at fewer epsilons and less often; on
-  Adult the sample in a ball and plain SGLD are left out, and epsilon begins at 0.1.
+  Adult the sample in a ball and plain SGLD are left out.
 """
 
 
