@@ -36,12 +36,14 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/noise.py
 	$(BIN)/python benchmarks/lease_step.py --steps 32641
 	$(BIN)/python benchmarks/hmm.py
+	$(BIN)/python benchmarks/logistic.py
 
 # The papers' figures with their settings; the results are committed under docs/.
 reproduce: $(STAMP)
 	$(BIN)/python reproductions/accounting.py
 	$(BIN)/python reproductions/conjugate.py
 	$(BIN)/python reproductions/war_logs.py
+	$(BIN)/python reproductions/privacy_for_free.py
 
 # Coverage of the intervals at full size; the result is committed under docs/.
 calibration: $(STAMP)

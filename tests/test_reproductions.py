@@ -1,5 +1,6 @@
 """A smoke run of the reproductions: the facts that must not change with the seeds."""
 
+import gzip
 import re
 import sys
 from pathlib import Path
@@ -174,3 +175,86 @@ how = { mechanism = "Laplace", epsilon = 1.0 }
 
 def test_no_declassified_reports_no_panel(war_logs, tmp_path):
     assert sys.modules["war_logs_data"].declassified(tmp_path) is None
+
+
+@pytest.fixture(scope="module")
+def privacy_for_free(tmp_path_factory):
+    """The results of `privacy_for_free.py --quick`, on two simulated normals, and its folder."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(FOLDER)
+        import privacy_for_free as script
+    folder = tmp_path_factory.mktemp("privacy_for_free")
+    kept = script.Kept.load(folder / "scores.json")
+    return script.reproduce(folder, script.QUICK, [], kept), folder
+
+
+def test_the_page_of_privacy_for_free_shows_every_picture(privacy_for_free):
+    _, folder = privacy_for_free
+    shown = re.findall(r"!\[.*?\]\((.*?)\)", (folder / "privacy-for-free.md").read_text())
+    assert {folder / name for name in shown} == set(folder.glob("*.png"))
+    assert len(shown) == 2
+
+
+def test_much_privacy_loss_is_as_good_as_no_privacy(privacy_for_free):
+    # Epsilon 10, 800 rows, 3 coefficients: nothing but noise of a few rows' worth. Seeds are fixed.
+    ((_, curves),) = privacy_for_free[0].methods
+    plain = curves["no privacy"].accuracy[0].mean()
+    for name in ("Tacit: Budget", "objective perturbation"):
+        assert abs(curves[name].accuracy[1].mean() - plain) < 0.02, name
+
+
+def test_scores_are_kept(privacy_for_free):
+    script, folder = sys.modules["privacy_for_free"], privacy_for_free[1]
+    kept = script.Kept.load(folder / "scores.json")
+    problem = sys.modules["privacy_for_free_data"].gaussians(script.QUICK.rows)
+    before = dict(kept.scores)
+    again = script.measure(problem, "Tacit: Budget", script.QUICK.epsilons, 2, kept)
+    ((_, curves),) = privacy_for_free[0].methods
+    assert kept.scores == before
+    np.testing.assert_array_equal(again.accuracy, curves["Tacit: Budget"].accuracy)
+
+
+def test_no_files_no_problem(privacy_for_free, tmp_path):
+    data = sys.modules["privacy_for_free_data"]
+    assert data.abalone(tmp_path) is None
+    assert data.adult(tmp_path) is None
+    (tmp_path / "abalone").mkdir()
+    names = ",".join(["sex", *data.ABALONE, "rings"])
+    rows = "".join(f"M,{'.5,' * len(data.ABALONE)}{rings}\n" for rings in range(5, 15))
+    with gzip.open(tmp_path / "abalone" / "abalone.csv.gz", "wt") as file:
+        file.write(f"{names}\n{rows}")
+    problem = data.abalone(tmp_path)
+    train, test = problem.split(0)
+    assert (problem.rows, len(train), len(test)) == (8, 8, 2)
+    assert sorted(train["rings"].to_pylist() + list(test["rings"])) == list(range(5, 15))
+
+
+@pytest.fixture(scope="module")
+def logistic(privacy_for_free):
+    """The module benchmarks/logistic.py, which has its measures from the reproduction."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(FOLDER)
+        patch.syspath_prepend(FOLDER.parent / "benchmarks")
+        import logistic
+    return logistic
+
+
+def test_being_behind_is_said(logistic):
+    scores = np.tile([0.84, 0.85, 0.86], (5, 1))
+    worse = scores.copy()
+    worse[2] -= 0.1  # epsilon 1
+    better = logistic.Curve(logistic.EPSILONS, scores, -scores)
+    said = logistic.verdict(logistic.Curve(logistic.EPSILONS, worse, -scores), better)
+    assert "Targets missed at epsilon: 1." in said
+    assert "In accuracy Budget is behind" in said
+    assert said.count("epsilon: 1.") == 2
+    assert said.endswith("epsilon: none.")
+
+
+def test_coverage_is_measured(logistic):
+    # 20 regressions of 2 coefficients: fewer than half of the 90% intervals hold the truth one
+    # time in 1e6 even if both coefficients of a regression stand or fall together.
+    case = logistic.Simulated("uniform", size=2, sd=1.0, epsilon=2.0, repeats=20, rows=2000)
+    aware, plugin = (logistic.cover(case, noise) for noise in ("aware", "plugin"))
+    assert aware.coefficients >= 0.5
+    assert plugin.width < aware.width

@@ -9,8 +9,8 @@ has the law N(H (truth - at), H + w). The estimate that solves
 is off by (H + ridge)^-1 (noise + ridge * truth), whatever the ridge, and that is the spread of the
 draws here. With the best ridge in each direction it is the posterior's; one ridge for all needs no
 more than the slopes themselves, which follow the true curvature where the noisy one is not known.
-The draws take the likely curvature as known; that its noise does not matter for coverage is
-measured in docs/logistic-regression.md.
+The draws take the likely curvature as known and the slope as linear; where the intervals then cover
+and where they do not is measured in docs/logistic-regression.md.
 """
 
 from __future__ import annotations

@@ -63,8 +63,8 @@ class PrivateNewton:
     """Find the parameters by noisy Newton steps, and say how well they are known.
 
     Each step releases the log-likelihood's slope and curvature at a public place, with Gaussian
-    noise. The noise is known, so that the posterior of the last look includes it: the intervals
-    cover (docs/logistic-regression.md).
+    noise. The noise is known, so that the posterior of the last look includes it
+    (docs/logistic-regression.md says where its intervals cover, and where they do not).
 
     Parameters
     ----------
