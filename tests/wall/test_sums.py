@@ -20,7 +20,7 @@ from scipy.sparse import csr_matrix, random_array
 import tacit
 from tacit.accounting.sums import calibrate_sum, exact_noise, multiplied_noise, steps_of
 from tacit.spec.sums import Bound
-from tacit.wall import _clip, _jax, _maps
+from tacit.wall import _clip, _jax, _maps, _sums
 from tacit.wall._clip import add_unit, limits_of
 from tacit.wall._evaluate import open_data
 from tacit.wall._sums import load, resolve_sum
@@ -172,6 +172,31 @@ def test_adding_a_row_moves_every_other_one_without_a_trace():
             if first == 0:
                 alone = resolved.sum(held, np.array([0]), noise)
         np.testing.assert_array_equal(total[0] - alone, total[1])
+
+
+@pytest.mark.parametrize(
+    ("neighbours", "chunks"), [("replace_one", {512, 2048}), ("add_remove", {512})]
+)
+def test_longer_chunks_are_for_batches_of_public_size(neighbours, chunks, monkeypatch):
+    """Under add_remove the size is secret: a unit more must not change how the others are added."""
+    monkeypatch.setattr(_sums, "_MANY", 300)
+    used = set()
+    begin = _jax.JaxKernel.start
+
+    def start(kernel, *arguments):
+        used.add(kernel.chunk)
+        return begin(kernel, *arguments)
+
+    monkeypatch.setattr(_jax.JaxKernel, "start", start)
+    data, query, described = table(400), dense("jax"), schema(neighbours=neighbours)
+    resolved = resolve_sum(query, described)
+    held = load(open_data(data, described), described, query.columns)
+    some, others = np.arange(250), np.arange(250, 400)
+    total, *parts = (
+        resolved.sum(held, units, resolved.exact()) for units in (np.arange(400), some, others)
+    )
+    assert used == chunks
+    np.testing.assert_array_equal(total, sum(parts))
 
 
 def test_all_roads_agree_with_plain_arithmetic():

@@ -1,15 +1,16 @@
 """Maps in JAX: traced once, run over chunks of rows of one fixed shape.
 
-The shape of a chunk follows from the query alone. With a shape that varied with the data, XLA could
-compute another unit's row differently in its last bits. Callbacks and other effects are refused by
+The shape of a chunk follows from the query, and from the size of a batch where that is public. With
+a shape that varied with the data, XLA could compute another unit's row differently in its last
+bits. Callbacks and other effects are refused by
 walking the traced program. JAX is imported when the first such map is compiled.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from tacit.spec.maps import JaxMap
 from tacit.wall._clip import add_rows
 from tacit.wall._rows import Rows
 
-_CHUNK = 512
+_CHUNK, _WIDE = 512, 2048
 _CHUNK_NUMBERS = 2**22
 _REFUSED = ("callback", "infeed", "outfeed", "ffi", "custom_call", "debug")
 # Loops that end when the data say so, open or inside a function: side by side, whether a row has
@@ -35,7 +36,12 @@ class JaxKernel:
     chunk: int
     dtype: Any
     at: Callable[[Any], JaxKernel]
+    widen: Callable[[], JaxKernel | None]
     assumptions = ("XLA computes a row alike at every place of a chunk (tried on made-up rows)",)
+
+    def wide(self) -> JaxKernel:
+        """The same with longer chunks, if these compute every row alike too."""
+        return self.widen() or self
 
     def start(
         self, rows: Rows, units: np.ndarray, state: Any, limits: np.ndarray
@@ -147,17 +153,20 @@ def jax_kernel(
             loops = any(part in name for name in _primitives(traced.jaxpr) for part in _LOOPS)
             ways = (one_by_one,) if loops else (side_by_side, one_by_one)
             states = (state, jax.tree.map(_other, state))
-            run = next(
-                (
-                    way
-                    for way in ways
-                    if all(_alike(way, some, chunk, columns, dtype) for some in states)
-                ),
-                None,
-            )
+
+            def alike(way: Any, chunk: int) -> bool:
+                return all(_alike(way, some, chunk, columns, dtype) for some in states)
+
+            run = next((way for way in ways if alike(way, chunk)), None)
             if run is None:
                 raise QueryError("XLA computes this map differently at different places.")
-            known[kind] = JaxKernel(run, chunk, dtype, for_state)
+
+            @cache
+            def widen() -> JaxKernel | None:
+                longer = _WIDE if chunk == _CHUNK else chunk
+                return replace(known[kind], chunk=longer) if alike(run, longer) else None
+
+            known[kind] = JaxKernel(run, chunk, dtype, for_state, widen)
         return known[kind]
 
     return for_state

@@ -36,6 +36,7 @@ from tacit.wall._source import Source
 
 Kernel = NumbaKernel | SparseKernel | JaxKernel
 Data = Rows | Documents
+_MANY = 3072  # units from which longer chunks are faster
 
 
 @dataclass(frozen=True)
@@ -97,9 +98,14 @@ class ResolvedSum:
         self, data: Data, units: np.ndarray, noise: tuple[Noise, ...]
     ) -> Callable[[], np.ndarray]:
         """Begin with the sum over some units, and return what waits for it, in steps."""
-        assert self.kernel is not None
+        kernel = self.kernel
+        assert kernel is not None
         limits = limits_of(self.bounds, noise)
-        return self.kernel.start(data, units, self.state, limits)  # type: ignore[arg-type]
+        # proof: maps. Neighbours have as many units in the same batch.
+        public = self.schema.neighbours == "replace_one"
+        if isinstance(kernel, JaxKernel) and public and len(units) >= _MANY:
+            kernel = kernel.wide()
+        return kernel.start(data, units, self.state, limits)  # type: ignore[arg-type]
 
     def sum(self, data: Data, units: np.ndarray, noise: tuple[Noise, ...]) -> np.ndarray:
         """The sum over some units, in steps."""
