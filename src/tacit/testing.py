@@ -89,6 +89,10 @@ class Rehearsal:
     def remaining(self) -> Spent | None:
         return None
 
+    @property
+    def units(self) -> int | None:
+        return len(self._units) if self._schema.neighbours == "replace_one" else None
+
     def quote(self, query: Query, mechanism: Mechanism) -> Quote:
         return Quote(None, (Noise("none", 0.0, 1.0),))
 

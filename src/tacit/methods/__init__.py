@@ -17,6 +17,7 @@ from tacit.methods.newton import PrivateNewton
 from tacit.methods.one_sample import OnePosteriorSample
 from tacit.methods.schedules import Constant, PhaseTransition, Polynomial
 from tacit.methods.statistics import Statistics
+from tacit.methods.vips import VIPS
 from tacit.spec.errors import ModelError
 from tacit.spec.protocols import (
     AnnealedModel,
@@ -28,6 +29,7 @@ from tacit.spec.protocols import (
     LogisticModel,
     NewtonModel,
     StatisticsModel,
+    VariationalModel,
     WalkModel,
 )
 
@@ -45,6 +47,7 @@ Method = (
     | Hybrid
     | ObjectivePerturbation
     | OutputPerturbation
+    | VIPS
 )
 METHODS: Mapping[type[Method], Any] = {
     Statistics: StatisticsModel,
@@ -60,6 +63,7 @@ METHODS: Mapping[type[Method], Any] = {
     PrivateNewton: NewtonModel,
     ObjectivePerturbation: LogisticModel,
     OutputPerturbation: LogisticModel,
+    VIPS: VariationalModel,
 }
 
 
@@ -82,6 +86,7 @@ __all__ = [
     "SGHMC",
     "SGLD",
     "SGNHT",
+    "VIPS",
     "AnnealedImportance",
     "Constant",
     "Hybrid",

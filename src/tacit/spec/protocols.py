@@ -21,8 +21,9 @@ from tacit.spec.newton import Newton
 from tacit.spec.plan import Plan
 from tacit.spec.queries import Query
 from tacit.spec.release import Noise, Release
-from tacit.spec.sampling import NoiseHandling, SamplingOptions
+from tacit.spec.sampling import NoiseHandling, Sampling, SamplingOptions
 from tacit.spec.schema import Schema
+from tacit.spec.variational import Setting, Variational
 from tacit.spec.walks import Walk
 
 
@@ -51,6 +52,11 @@ class Releaser(Protocol):
     @property
     def remaining(self) -> Spent | None:
         """What is left of the budget; None where there is none to spend."""
+        ...
+
+    @property
+    def units(self) -> int | None:
+        """How many units there are, where that is public; None under add_remove."""
         ...
 
     def quote(self, query: Query, mechanism: Mechanism) -> Quote: ...
@@ -203,3 +209,14 @@ class LogisticModel(Protocol):
     def logistic(self, schema: Schema) -> Logistic: ...
 
     def posterior(self, release: Release, **sampling: Unpack[SamplingOptions]) -> Any: ...
+
+
+@runtime_checkable
+class VariationalModel(Protocol):
+    """A model whose beliefs follow from sums of expected statistics, step by step."""
+
+    def variational(self, schema: Schema, setting: Setting) -> Variational: ...
+
+    def variational_posterior(self, release: Release, beliefs: Any, sampling: Sampling) -> Any:
+        """The posterior of the last beliefs; `release` is the last step."""
+        ...

@@ -53,6 +53,12 @@ class DocumentSource:
     column: Tokens
     most: int
 
+    def units(self) -> int:
+        """How many units there are."""
+        if self.owners is None:
+            return int(self.matrix.shape[0])
+        return len(_grouped(self.owners, self.most)[1]) - 1
+
     def read(self) -> Documents:
         """Whole, non-negative counts; at most `most` documents of each owner, the first ones."""
         matrix = self.matrix.tocsr(copy=True)

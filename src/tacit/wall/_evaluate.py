@@ -25,7 +25,8 @@ from tacit.wall._documents import DocumentSource, open_documents
 from tacit.wall._draw import ResolvedDraw, resolve_draw
 from tacit.wall._logistic import ResolvedLogistic, resolve_logistic
 from tacit.wall._moments import ResolvedMoments, resolve_moments
-from tacit.wall._source import Source, open_source
+from tacit.wall._rows import count_units
+from tacit.wall._source import Source, open_source, shielded
 from tacit.wall._states import ResolvedStates, resolve_states
 from tacit.wall._sums import ResolvedSum, resolve_sum
 
@@ -41,6 +42,15 @@ def open_data(data: Any, schema: Schema, units: Any = None) -> AnySource:
     if units is not None:
         raise SourceError("Expected units= beside a sparse matrix only; a table has a column.")
     return open_source(data, schema)
+
+
+def public_units(source: AnySource, schema: Schema) -> int | None:
+    """How many units there are; None where neighbours differ in it."""  # proof: units
+    if schema.neighbours != "replace_one":
+        return None
+    if isinstance(source, DocumentSource):
+        return shielded(source.units, paid=False)
+    return shielded(lambda: count_units(source, schema), paid=False)
 
 
 def resolve(query: Query, schema: Schema) -> Resolved:

@@ -19,7 +19,7 @@ from tacit.spec.protocols import Quote
 from tacit.spec.queries import Query
 from tacit.spec.release import Noise, Release
 from tacit.spec.schema import Schema
-from tacit.wall._evaluate import Resolved, calibrated, open_data, resolve
+from tacit.wall._evaluate import Resolved, calibrated, open_data, public_units, resolve
 from tacit.wall._lease import Lease
 from tacit.wall._noise import Statistic, Words, os_words
 from tacit.wall._sums import load
@@ -54,6 +54,11 @@ class Public:
     @property
     def remaining(self) -> Spent | None:
         return None
+
+    @property
+    def units(self) -> int | None:
+        """How many units there are, where that is public; None under add_remove."""
+        return public_units(self._source, self._schema)
 
     def quote(self, query: Query, mechanism: Mechanism) -> Quote:
         """How noisy a release would be; nothing is spent here."""

@@ -38,6 +38,12 @@ def bounded_rows(table: ir.Table, source: Source, schema: Schema) -> ir.Table:
     return kept.mutate(first=(kept["place"] == 0).cast("int64"))
 
 
+def count_units(source: Source, schema: Schema) -> int:
+    """How many units there are."""
+    with source.read() as table:
+        return int(bounded_rows(table, source, schema)["first"].sum().to_pyarrow().as_py() or 0)
+
+
 @dataclass(frozen=True)
 class Rows:
     """The columns of a query, a unit's rows side by side. Neither can be written to.

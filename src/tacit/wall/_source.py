@@ -181,7 +181,7 @@ def _memory(data: Any, wanted: list[str], unit: str | None) -> Reader:
 Result = TypeVar("Result")
 
 
-def shielded(read: Callable[[], Result]) -> Result:
+def shielded(read: Callable[[], Result], *, paid: bool = True) -> Result:
     """Run what touches the data. What an engine says of a failure may quote a cell: it stays."""
     try:
         # Nor does it warn of a number that is too large, or not one.
@@ -189,9 +189,9 @@ def shielded(read: Callable[[], Result]) -> Result:
             return read()
     except Exception:  # noqa: BLE001
         pass
+    spent = "The budget for this release is spent" if paid else "Nothing was charged"
     raise SourceError(
-        "The source could not be read. The budget for this release is spent; check that the "
-        "file or database is still there."
+        f"The source could not be read. {spent}; check that the file or database is still there."
     )
 
 

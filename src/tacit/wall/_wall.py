@@ -20,7 +20,7 @@ from tacit.spec.queries import Counts, Query
 from tacit.spec.release import Noise, Release
 from tacit.spec.schema import Schema
 from tacit.wall._chain import digest
-from tacit.wall._evaluate import Resolved, calibrated, open_data, resolve
+from tacit.wall._evaluate import Resolved, calibrated, open_data, public_units, resolve
 from tacit.wall._lease import Lease
 from tacit.wall._ledger import Ledger
 from tacit.wall._noise import os_words
@@ -91,6 +91,11 @@ class Wall:
     def remaining(self) -> Spent:
         """What is left of the budget."""
         return self._ledger.read().left
+
+    @property
+    def units(self) -> int | None:
+        """How many units there are, where that is public; None under add_remove."""
+        return public_units(self._source, self._schema)
 
     def quote(self, query: Query, mechanism: Mechanism) -> Quote:
         """What a release would cost and how noisy it would be. Nothing is read or charged."""

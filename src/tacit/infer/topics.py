@@ -1,0 +1,140 @@
+"""Topics of documents: what one document says of them, and what they say of documents."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from os import cpu_count
+from typing import Any
+
+import numba
+import numpy as np
+from scipy.sparse import csr_matrix
+from scipy.special import digamma, gammaln
+
+from tacit.laws.mixing import LANES, mixed
+
+_SOME = 4096  # documents at a time
+
+
+def padded(rows: np.ndarray) -> np.ndarray:
+    """Words by topics in single precision, with empty topics up to a multiple of the lanes."""
+    words, topics = rows.shape
+    wide = np.zeros((words, -(-topics // LANES) * LANES), np.float32)
+    wide[:, :topics] = rows
+    return wide
+
+
+def expected(words: Any, weights: Any, state: Any, out: Any) -> None:
+    """One document's expected counts of its words in each topic: a map for the wall.
+
+    The state holds `padded` rows, and alpha, a length, a tolerance and how many rounds at most. The
+    document counts as one of that length; 0 leaves it as it is.
+    """
+    rows, settings = state
+    count, topics = out.shape
+    total = weights.sum()
+    if total <= 0:
+        return
+    scale = settings[1] / total if settings[1] > 0 else 1.0
+    mine = np.zeros((count, rows.shape[1]), np.float32)
+    for i in range(count):
+        mine[i] = rows[words[i]]
+    counts = (weights * scale).astype(np.float32)
+    gamma = np.zeros(rows.shape[1], np.float32)
+    theta, shares = np.zeros_like(gamma), np.zeros_like(counts)
+    tolerance = settings[2] * topics / rows.shape[1]
+    mixed(mine, counts, settings[0], tolerance, int(settings[3]), gamma, theta, shares)
+    for i in range(count):
+        for k in range(topics):
+            out[i, k] = shares[i] * mine[i, k] * theta[k]
+
+
+@numba.njit(nogil=True, cache=True)
+def _mixtures(
+    offsets: Any,
+    words: Any,
+    weights: Any,
+    rows: Any,
+    alpha: Any,
+    tolerance: Any,
+    most: Any,
+    gammas: Any,
+) -> None:
+    wide = rows.shape[1]
+    gamma, theta = np.zeros(wide, np.float32), np.zeros(wide, np.float32)
+    for i in range(gammas.shape[0]):
+        here = words[offsets[i] : offsets[i + 1]]
+        mine = np.zeros((here.size, wide), np.float32)
+        for j in range(here.size):
+            mine[j] = rows[here[j]]
+        counts = weights[offsets[i] : offsets[i + 1]].astype(np.float32)
+        shares = np.zeros_like(counts)
+        mixed(mine, counts, alpha, tolerance, most, gamma, theta, shares)
+        gammas[i] = gamma[: gammas.shape[1]]
+
+
+def mixtures(
+    documents: csr_matrix, rows: np.ndarray, alpha: float, *, tolerance: float, most: int
+) -> np.ndarray:
+    """The Dirichlet (document, topic) of each document's topics, given words by topics."""
+    wide = padded(rows)
+    topics = rows.shape[1]
+    gammas = np.zeros((documents.shape[0], topics), np.float32)
+    share = tolerance * topics / wide.shape[1]
+    arrays = documents.indices, documents.data.astype(float), wide, alpha, share, most
+
+    def some(first: int) -> None:
+        stop = first + _SOME
+        _mixtures(documents.indptr[first : stop + 1], *arrays, gammas[first:stop])
+
+    with ThreadPoolExecutor(cpu_count()) as pool:
+        list(pool.map(some, range(0, documents.shape[0], _SOME)))
+    return gammas
+
+
+def halves(documents: csr_matrix, rng: np.random.Generator) -> tuple[csr_matrix, csr_matrix]:
+    """Each document's words dealt out at random, half to learn its topics from, half to score."""
+    counts = np.rint(documents.data).astype(np.int64)
+    row = np.repeat(np.repeat(np.arange(documents.shape[0]), np.diff(documents.indptr)), counts)
+    word = np.repeat(documents.indices, counts)
+    order = np.lexsort((rng.random(row.size), row))
+    row, word = row[order], word[order]
+    place = np.arange(row.size) - np.searchsorted(row, row, side="left")
+    parts = []
+    for here in (place % 2 == 0, place % 2 == 1):
+        ones = np.ones(int(here.sum()))
+        parts.append(csr_matrix((ones, (row[here], word[here])), shape=documents.shape))
+    return parts[0], parts[1]
+
+
+def log_probability(documents: csr_matrix, theta: np.ndarray, topics: np.ndarray) -> np.ndarray:
+    """Of each document's words, given its shares (document, topic) and words by topics."""
+    result = np.zeros(documents.shape[0])
+    for first in range(0, documents.shape[0], _SOME):
+        some = documents[first : first + _SOME].tocoo()
+        p = np.einsum("ik,ik->i", theta[first + some.row], topics[some.col])
+        np.add.at(result, first + some.row, some.data * np.log(np.maximum(p, 1e-300)))
+    return result
+
+
+def completion(
+    documents: csr_matrix, topics: np.ndarray, alpha: float, rng: np.random.Generator, **how: Any
+) -> float:
+    """The perplexity of half the words of each document, its topics learnt from the other half."""
+    known, scored = halves(documents, rng)
+    gamma = mixtures(known, topics, alpha, **how)
+    theta = gamma / gamma.sum(axis=1, keepdims=True)
+    return float(np.exp(-log_probability(scored, theta, topics).sum() / scored.sum()))
+
+
+def bound(documents: csr_matrix, concentration: np.ndarray, alpha: float, **how: Any) -> float:
+    """The perplexity that a variational bound gives (Hoffman et al. 2010, equation 16)."""
+    rows = np.exp(digamma(concentration) - digamma(concentration.sum(axis=0)))
+    gamma = mixtures(documents, rows, alpha, **how).astype(float)
+    total = gamma.sum(axis=1, keepdims=True)
+    log_theta = digamma(gamma) - digamma(total)
+    topics = gamma.shape[1]
+    prior = gammaln(topics * alpha) - topics * gammaln(alpha) + (alpha - 1) * log_theta.sum(axis=1)
+    own = gammaln(total[:, 0]) - gammaln(gamma).sum(axis=1) + ((gamma - 1) * log_theta).sum(axis=1)
+    words = log_probability(documents, np.exp(log_theta), rows)
+    return float(np.exp(-(words + prior - own).sum() / documents.sum()))

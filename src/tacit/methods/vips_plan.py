@@ -1,0 +1,129 @@
+"""What the steps of VIPS cost: as little noise as a budget affords."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal
+
+from tacit.accounting import gaussian_mu, noise_multiplier, sensitivity_factor
+from tacit.accounting.plans import least_noise
+from tacit.spec.budget import Budget
+from tacit.spec.mechanisms import Exact, Gaussian
+from tacit.spec.plan import (
+    Everyone,
+    Geometry,
+    Plan,
+    Poisson,
+    Steps,
+    Subsampling,
+    WithoutReplacement,
+)
+from tacit.spec.schema import Neighbours
+from tacit.spec.sums import BoundedSum
+from tacit.spec.variational import Setting, Variational
+
+Accountant = Literal["pld", "rdp", "strong"]
+Batches = Literal["poisson", "wor"]
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Steps with the same noise: `ratio` times that of others."""
+
+    count: int
+    ratio: float
+    sampling: Subsampling
+    geometry: Geometry
+    numbers: int
+
+    def steps(self, multiplier: float) -> Steps:
+        noise = Gaussian(noise_multiplier=self.ratio * multiplier) if multiplier else Exact()
+        return Steps(self.count, noise, self.sampling, self.geometry, self.numbers)
+
+
+def setting_of(how: Any, units: int, neighbours: Neighbours) -> Setting:
+    """What a model may know before it says how it is to be fitted."""
+    if how.noise_multiplier is not None:
+        return Setting(units, float(how.noise_multiplier))
+    mu = gaussian_mu(float(how.epsilon), float(how.delta))
+    return Setting(units, sensitivity_factor("free", neighbours) / mu)
+
+
+def plan_of(
+    how: Any, variational: Variational, question: BoundedSum, units: int, neighbours: Neighbours
+) -> Plan:
+    """All steps of VIPS with these options."""
+    sampling = _batches(how, units)
+    course = variational.course
+    full = isinstance(sampling, Everyone)
+    epochs = how.epochs or (course.steps if full else 1)
+    count = max(1, round(epochs / sampling.rate))
+    # As in the paper all steps are alike, unless the noise is ours to share out.
+    ours = how.noise_multiplier is None and how.accountant == "pld"
+    growth = course.growth if ours and full else 1.0
+    parts = [
+        _Part(times, ratio, sampling, _geometry(question), question.numbers)
+        for times, ratio in (
+            [(count, 1.0)]
+            if growth == 1
+            else [(1, growth ** ((count - 1) / 2 - i)) for i in range(count)]
+        )
+    ]
+    if variational.once is not None:
+        once = variational.once
+        parts.insert(
+            0,
+            _Part(
+                1,
+                course.once if ours else 1.0,
+                Everyone() if ours else sampling,
+                _geometry(once),
+                once.numbers,
+            ),
+        )
+    if how.noise_multiplier is not None:
+        return _plan(tuple(parts), float(how.noise_multiplier), how.delta)
+    budget = Budget(how.epsilon, how.delta)
+    if ours:
+        return _least_noise(tuple(parts), budget, neighbours)
+    needed = noise_multiplier(
+        epsilon=float(budget.epsilon),
+        steps=sum(part.count for part in parts),
+        sampling_rate=sampling.rate,
+        delta=float(budget.delta),
+        neighbours=neighbours,
+        sampling="wor" if isinstance(sampling, WithoutReplacement) else "poisson",
+        geometry=parts[-1].geometry,
+        accountant=how.accountant,
+    )
+    return _plan(tuple(parts), needed, budget.delta)
+
+
+@lru_cache(maxsize=256)
+def _least_noise(parts: tuple[_Part, ...], budget: Budget, neighbours: Neighbours) -> Plan:
+    squares = sum(part.count * (part.sampling.rate / part.ratio) ** 2 for part in parts)
+    mu = gaussian_mu(float(budget.epsilon), float(budget.delta))
+    guess = max(0.3, sensitivity_factor("free", neighbours) * math.sqrt(squares) / mu)
+    return least_noise(lambda m: _plan(parts, m, budget.delta), budget, neighbours, guess)
+
+
+def _plan(parts: tuple[_Part, ...], multiplier: float, delta: Any) -> Plan:
+    return Plan(*(part.steps(multiplier) for part in parts), delta=delta)
+
+
+def _batches(how: Any, units: int) -> Subsampling:
+    if how.batch_size is None or how.batch_size >= units:
+        return Everyone()
+    if how.sampling == "wor":
+        return WithoutReplacement(how.batch_size, units)
+    return Poisson(how.batch_size / units)
+
+
+def _geometry(question: BoundedSum) -> Geometry:
+    """One that all blocks are within."""
+    kinds = {bound.geometry for _, bound in question.blocks}
+    if len(kinds) == 1:
+        return kinds.pop()
+    return "free" if "free" in kinds else "nonnegative"

@@ -1,0 +1,108 @@
+"""The posterior of a topic model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from scipy.sparse import csr_matrix, issparse
+from scipy.special import digamma
+
+from tacit.infer.topics import bound, completion, mixtures
+from tacit.posterior.base import Posterior
+from tacit.spec.columns import Tokens
+from tacit.spec.errors import ModelError
+from tacit.spec.release import Release
+from tacit.spec.sampling import Sampling
+
+TOPIC, WORD = "topic", "word"
+_HOW = {"tolerance": 1e-3, "most": 200}
+
+
+class TopicPosterior(Posterior):
+    """Dirichlet beliefs about the words of each topic.
+
+    `draws["concentration"]` holds the parameters of the beliefs themselves: draws of all words of
+    all topics would fill the memory. `sample` draws as many as are asked for.
+    """
+
+    @classmethod
+    def believed(
+        cls,
+        model: Mapping[str, Any],
+        release: Release,
+        concentration: np.ndarray,
+        sampling: Sampling,
+    ) -> Self:
+        """From the concentrations, words by topics."""
+        words = _tokens(release).vocabulary
+        return cls(
+            draws={"concentration": concentration.T[None, None]},
+            dims={"concentration": (TOPIC, WORD)},
+            coords={TOPIC: tuple(range(concentration.shape[1])), WORD: words},
+            model=model,
+            releases=(release,),
+            noise=sampling.noise,
+        )
+
+    @property
+    def concentration(self) -> np.ndarray:
+        return self.draws["concentration"][0, 0]
+
+    @property
+    def topics(self) -> np.ndarray:
+        """The expected probability of each word in each topic (topic, word)."""
+        return self.concentration / self.concentration.sum(axis=1, keepdims=True)
+
+    def top_words(self, n: int = 10) -> pd.DataFrame:
+        """The most probable words of each topic, one topic a row, the largest topics first."""
+        words = np.array(self.coords[WORD], dtype=object)
+        order = np.argsort(-self.topics, axis=1, kind="stable")[:, :n]
+        size = self.concentration.sum(axis=1)
+        index = np.argsort(-size, kind="stable")
+        return pd.DataFrame(words[order[index]], index=pd.Index(index, name=TOPIC))
+
+    def transform(self, documents: Any) -> np.ndarray:
+        """Expected shares of topics (document, topic) in documents that you already have."""
+        gamma = mixtures(self._counts(documents), self._rows(), self._alpha, **_HOW)
+        return gamma / gamma.sum(axis=1, keepdims=True)
+
+    def perplexity(self, documents: Any, method: str = "completion", *, seed: int = 0) -> float:
+        """How surprising documents that you already have are, per word.
+
+        "completion": half the words of each document, dealt out at random, given the other half.
+        "bound": the variational bound of Hoffman et al. (2010), on whole documents.
+        """
+        counts = self._counts(documents)
+        if not counts.sum():
+            raise ModelError("Expected documents with words of the vocabulary.")
+        if method == "completion":
+            rng = np.random.default_rng(seed)
+            return completion(counts, self.topics.T, self._alpha, rng, **_HOW)
+        if method == "bound":
+            return bound(counts, self.concentration.T, self._alpha, **_HOW)
+        raise ModelError(f'Expected method={method!r} to be "completion" or "bound".')
+
+    @property
+    def _alpha(self) -> float:
+        return float(self.model["alpha"])
+
+    def _rows(self) -> np.ndarray:
+        """exp(E[log p]), words by topics."""
+        concentration = self.concentration.T
+        return np.exp(digamma(concentration) - digamma(concentration.sum(axis=0)))
+
+    def _counts(self, documents: Any) -> csr_matrix:
+        if hasattr(documents, "prepay"):
+            raise ModelError("Expected documents that you already have, not data behind a wall.")
+        words = len(self.coords[WORD])
+        if not issparse(documents) or documents.shape[1] != words:
+            raise ModelError(f"Expected a sparse matrix with {words} columns, or texts.")
+        return csr_matrix(documents)
+
+
+def _tokens(release: Release) -> Tokens:
+    (column,) = (c for c in release.schema.columns if isinstance(c, Tokens))
+    return column

@@ -1,0 +1,84 @@
+"""What VIPS needs of a model: its expectation step, and how beliefs follow from sums."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tacit.spec.release import Release
+from tacit.spec.sums import BoundedSum
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Expected statistics, estimated for all units together, and how noisy they are.
+
+    `values` and `sd` have an entry for each block of the question, and `once` is what was released
+    before the first step.
+    """
+
+    values: Mapping[str, np.ndarray]
+    sd: Mapping[str, float]
+    once: Release | None = None
+
+    def towards(self, other: Sums, rate: float) -> Sums:
+        """A weighted mean of both: `rate` of the other. Noise of both is independent."""
+        return Sums(
+            {k: (1 - rate) * v + rate * other.values[k] for k, v in self.values.items()},
+            {k: float(np.hypot((1 - rate) * v, rate * other.sd[k])) for k, v in self.sd.items()},
+            other.once,
+        )
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is public of a fit before its first step.
+
+    About how many `units` there are, and the `noise` multiplier that a single release would have
+    for all of the budget: 0 where there is none.
+    """
+
+    units: int
+    noise: float
+
+
+@dataclass(frozen=True)
+class Course:
+    """How many steps are taken with which noise; what is not given to VIPS is taken from here.
+
+    `steps` full steps by everyone. The noise multiplier of step t is proportional to
+    `growth` ** -t, so that later steps are quieter where it exceeds 1, and what is asked once has
+    `once` times the noise multiplier of a mean step.
+    """
+
+    steps: int
+    growth: float = 1.0
+    once: float = 1.0
+
+
+@dataclass(frozen=True)
+class Variational:
+    """A model whose beliefs are updated by sums of expected statistics over units.
+
+    Attributes
+    ----------
+    start
+        Sums to begin with, from public randomness.
+    question
+        The expectation step at some beliefs: a sum over units.
+    beliefs
+        The maximisation step: what is believed given sums. It may clear them of noise.
+    once
+        A question that depends on no beliefs, asked before the first step, or None.
+    course
+        How many steps are taken by default, and how noisy they are beside each other.
+    """
+
+    start: Callable[[np.random.Generator], Sums]
+    question: Callable[[Any], BoundedSum]
+    beliefs: Callable[[Sums], Any]
+    course: Course
+    once: BoundedSum | None = None
