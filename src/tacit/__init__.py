@@ -9,6 +9,7 @@ from tacit.methods import (
     SGHMC,
     SGLD,
     SGNHT,
+    VIPS,
     AnnealedImportance,
     Constant,
     Hybrid,
@@ -24,6 +25,7 @@ from tacit.methods import (
 )
 from tacit.models import (
     HMM,
+    LDA,
     BayesNet,
     BetaBernoulli,
     DirichletCategorical,
@@ -74,10 +76,12 @@ __version__ = version("tacit")
 
 __all__ = [
     "HMM",
+    "LDA",
     "SGFS",
     "SGHMC",
     "SGLD",
     "SGNHT",
+    "VIPS",
     "AnnealedImportance",
     "Ball",
     "BallRegression",

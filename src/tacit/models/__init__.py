@@ -13,6 +13,7 @@ from tacit.models.dirichlet_categorical import DirichletCategorical
 from tacit.models.gamma_exponential import GammaExponential
 from tacit.models.gamma_poisson import GammaPoisson
 from tacit.models.hmm import HMM
+from tacit.models.lda import LDA
 from tacit.models.linear_regression import LinearRegression
 from tacit.models.log_density import LogDensity
 from tacit.models.logistic_regression import LogisticRegression
@@ -39,6 +40,7 @@ MODELS: Mapping[str, type[Any]] = {
         NaiveBayes,
         BayesNet,
         MarkovRandomField,
+        LDA,
     )
 }
 
@@ -57,6 +59,7 @@ def model_from_description(facts: Mapping[str, Any]) -> Any:
 
 __all__ = [
     "HMM",
+    "LDA",
     "MODELS",
     "BayesNet",
     "BetaBernoulli",

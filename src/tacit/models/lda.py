@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.special import digamma
@@ -56,9 +55,6 @@ class LDA:
         for what in ("length", "clip"):
             object.__setattr__(self, what, number(getattr(self, what), what, above=0))
 
-    def describe(self) -> dict[str, Any]:
-        return describe(self)
-
     def variational(self, schema: Schema, setting: Setting) -> Variational:
         column = _documents(schema)
         shape = len(column.vocabulary), self.topics
@@ -72,8 +68,7 @@ class LDA:
         )
 
         def start(rng: np.random.Generator) -> Sums:
-            words = setting.units * self.length / self.topics / shape[0]
-            return Sums({"sum": words * rng.gamma(100, 0.01, size=shape)}, {"sum": 0.0})
+            return Sums({"sum": rng.gamma(100, 0.01, size=shape)}, {"sum": 0.0})
 
         def question(concentration: np.ndarray) -> BoundedSum:
             rows = np.exp(digamma(concentration) - digamma(concentration.sum(axis=0)))
@@ -95,7 +90,7 @@ class LDA:
     def variational_posterior(
         self, release: Release, beliefs: np.ndarray, sampling: Sampling
     ) -> TopicPosterior:
-        return TopicPosterior.believed(self.describe(), release, beliefs, sampling)
+        return TopicPosterior.believed(describe(self), release, beliefs, sampling)
 
 
 def _documents(schema: Schema) -> Tokens:

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 from scipy.sparse import csr_matrix, issparse
 from scipy.special import digamma
 
@@ -16,6 +17,7 @@ from tacit.spec.columns import Tokens
 from tacit.spec.errors import ModelError
 from tacit.spec.release import Release
 from tacit.spec.sampling import Sampling
+from tacit.spec.texts import check_words, word_counts
 
 TOPIC, WORD = "topic", "word"
 _HOW = {"tolerance": 1e-3, "most": 200}
@@ -39,7 +41,7 @@ class TopicPosterior(Posterior):
         """From the concentrations, words by topics."""
         words = _tokens(release).vocabulary
         return cls(
-            draws={"concentration": concentration.T[None, None]},
+            draws={"concentration": np.ascontiguousarray(concentration.T)[None, None]},
             dims={"concentration": (TOPIC, WORD)},
             coords={TOPIC: tuple(range(concentration.shape[1])), WORD: words},
             model=model,
@@ -97,12 +99,26 @@ class TopicPosterior(Posterior):
     def _counts(self, documents: Any) -> csr_matrix:
         if hasattr(documents, "prepay"):
             raise ModelError("Expected documents that you already have, not data behind a wall.")
-        words = len(self.coords[WORD])
-        if not issparse(documents) or documents.shape[1] != words:
-            raise ModelError(f"Expected a sparse matrix with {words} columns, or texts.")
-        return csr_matrix(documents)
+        words = self.coords[WORD]
+        if not issparse(documents):
+            return _counted(documents, words)
+        if documents.ndim != 2 or documents.shape[1] != len(words):
+            raise ModelError(f"Expected a sparse matrix with {len(words)} columns, or texts.")
+        counts = csr_matrix(documents, dtype=float)
+        if counts.nnz and not (np.all(np.isfinite(counts.data)) and counts.data.min() >= 0):
+            raise ModelError("Expected counts of words that are finite and not negative.")
+        return counts
 
 
 def _tokens(release: Release) -> Tokens:
     (column,) = (c for c in release.schema.columns if isinstance(c, Tokens))
     return column
+
+
+def _counted(documents: Any, words: tuple[str, ...]) -> csr_matrix:
+    texts = [documents] if isinstance(documents, str) else list(documents)
+    if not all(text is None or isinstance(text, str) for text in texts):
+        raise ModelError("Expected texts, or a sparse matrix of documents by words.")
+    check_words(words)
+    place, word, counts = word_counts(pa.array(texts, pa.string()), words)
+    return csr_matrix((counts.astype(float), (place, word)), shape=(len(texts), len(words)))

@@ -12,7 +12,7 @@ from typing import Any
 import ibis
 import ibis.expr.types as ir
 
-from tacit.spec.columns import Categorical, Column, Integer, Real, Time
+from tacit.spec.columns import Categorical, Column, Integer, Real, Time, Tokens
 from tacit.spec.errors import SourceError
 from tacit.spec.keys import Is, Key, name_of
 from tacit.spec.schema import Schema
@@ -124,7 +124,9 @@ def content(schema: Schema, cells: dict[str, ir.Value]) -> ir.StringValue:
     parts: list[ir.StringValue] = []
     for column in schema.columns:
         cell = cells[column.name]
-        if isinstance(column, Real):
+        if isinstance(column, Tokens):
+            seen = text(cell)
+        elif isinstance(column, Real):
             seen = value(column, cell).cast("string")
         else:
             seen = coded(column, cell).cast("string")

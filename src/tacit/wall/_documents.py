@@ -69,12 +69,8 @@ class DocumentSource:
         matrix.has_sorted_indices = matrix.has_canonical_format = False
         matrix.sum_duplicates()
         counts = np.floor(np.nan_to_num(matrix.data, posinf=0.0, neginf=0.0))
-        matrix.data = np.clip(counts, 0.0, float(self.column.max_length))
+        matrix.data = bounded(counts, np.diff(matrix.indptr), self.column.max_length)
         matrix.eliminate_zeros()
-        # A document that is too long is weighted down to the longest that is allowed.
-        length = np.asarray(matrix.sum(axis=1)).ravel()
-        shrink = np.minimum(1.0, self.column.max_length / np.maximum(length, 1.0))
-        matrix.data *= np.repeat(shrink, np.diff(matrix.indptr))
         starts = np.arange(matrix.shape[0] + 1)
         if self.owners is not None:
             kept, starts = _grouped(self.owners, self.most)
@@ -88,6 +84,17 @@ class DocumentSource:
         for array in arrays:
             array.setflags(write=False)
         return Documents(*arrays)
+
+
+def bounded(counts: np.ndarray, lengths: np.ndarray, most: int) -> np.ndarray:
+    """Counts of documents that have `lengths` of them, none longer than `most` words.
+
+    A document that is too long is weighted down to the longest that is allowed.
+    """
+    counts = np.clip(counts, 0.0, float(most))
+    place = np.repeat(np.arange(len(lengths)), lengths)
+    total = np.bincount(place, weights=counts, minlength=len(lengths))
+    return counts * np.minimum(1.0, most / np.maximum(total, 1.0))[place]
 
 
 def open_documents(matrix: Any, schema: Schema, owners: Any) -> DocumentSource:

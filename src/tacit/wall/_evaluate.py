@@ -8,6 +8,7 @@ from scipy.sparse import issparse
 
 from tacit.accounting import Calibration
 from tacit.spec.choice import Choice
+from tacit.spec.columns import Tokens
 from tacit.spec.density import DensityDraw
 from tacit.spec.draws import ConjugateDraw
 from tacit.spec.errors import BudgetError, QueryError, SourceError
@@ -26,13 +27,13 @@ from tacit.wall._draw import ResolvedDraw, resolve_draw
 from tacit.wall._logistic import ResolvedLogistic, resolve_logistic
 from tacit.wall._moments import ResolvedMoments, resolve_moments
 from tacit.wall._rows import count_units
-from tacit.wall._source import Source, open_source, shielded
+from tacit.wall._source import open_source, shielded
 from tacit.wall._states import ResolvedStates, resolve_states
-from tacit.wall._sums import ResolvedSum, resolve_sum
+from tacit.wall._sums import AnySource, ResolvedSum, resolve_sum
+from tacit.wall._texts import TextSource, open_texts
 
 Draws = ResolvedDraw | ResolvedChoice | ResolvedDensity | ResolvedStates
 Resolved = ResolvedCounts | ResolvedMoments | ResolvedSum | ResolvedLogistic | Draws
-AnySource = Source | DocumentSource
 
 
 def open_data(data: Any, schema: Schema, units: Any = None) -> AnySource:
@@ -41,14 +42,17 @@ def open_data(data: Any, schema: Schema, units: Any = None) -> AnySource:
         return open_documents(data, schema, units)
     if units is not None:
         raise SourceError("Expected units= beside a sparse matrix only; a table has a column.")
-    return open_source(data, schema)
+    source = open_source(data, schema)
+    if any(isinstance(column, Tokens) for column in schema.columns):
+        return open_texts(source, schema)
+    return source
 
 
 def public_units(source: AnySource, schema: Schema) -> int | None:
     """How many units there are; None where neighbours differ in it."""  # proof: units
     if schema.neighbours != "replace_one":
         return None
-    if isinstance(source, DocumentSource):
+    if isinstance(source, (DocumentSource, TextSource)):
         return shielded(source.units, paid=False)
     return shielded(lambda: count_units(source, schema), paid=False)
 

@@ -21,7 +21,6 @@ import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
 
-from tacit.spec.columns import Tokens
 from tacit.spec.errors import SourceError
 from tacit.spec.schema import Schema
 from tacit.wall import _cells, _files
@@ -41,8 +40,6 @@ class Source:
 
 def open_source(data: Any, schema: Schema) -> Source:
     """Check path, header and column types. No cell is looked at."""
-    if any(isinstance(column, Tokens) for column in schema.columns):
-        raise SourceError("Tokens are read from a document-term matrix, and this is a table.")
     wanted = [column.name for column in schema.columns]
     if schema.unit is not None:
         wanted.append(schema.unit)

@@ -33,9 +33,11 @@ from tacit.wall._maps import (
 from tacit.wall._noise import Statistic, Words, noised
 from tacit.wall._rows import Rows, load_rows
 from tacit.wall._source import Source
+from tacit.wall._texts import TextSource
 
 Kernel = NumbaKernel | SparseKernel | JaxKernel
 Data = Rows | Documents
+AnySource = Source | DocumentSource | TextSource
 _MANY = 3072  # units from which longer chunks are faster
 
 
@@ -71,7 +73,7 @@ class ResolvedSum:
     def bound(self, noise: Noise) -> dict[str, Any]:
         return {}  # the blocks of the query say it
 
-    def evaluate(self, source: Source | DocumentSource, noise: tuple[Noise, ...]) -> Statistic:
+    def evaluate(self, source: AnySource, noise: tuple[Noise, ...]) -> Statistic:
         if self.kernel is None:
             assert isinstance(source, Source)
             return Statistic(*_sql.sum_in_engine(self.query, self.schema, source, noise))
@@ -112,9 +114,9 @@ class ResolvedSum:
         return self.start(data, units, noise)()
 
 
-def load(source: Source | DocumentSource, schema: Schema, columns: tuple[str, ...]) -> Data:
+def load(source: AnySource, schema: Schema, columns: tuple[str, ...]) -> Data:
     """What a map runs over, read once."""
-    if isinstance(source, DocumentSource):
+    if isinstance(source, (DocumentSource, TextSource)):
         return source.read()
     return load_rows(source, schema, columns)
 

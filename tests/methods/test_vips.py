@@ -1,0 +1,170 @@
+"""What VIPS pays, asks and moves by; the models have tests of their own."""
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix
+
+import tacit
+from tacit.accounting import epsilon
+from tacit.methods.vips_plan import plan_of
+from tacit.spec.variational import Setting, Sums
+
+WORDS = [f"w{i}" for i in range(30)]
+
+
+def schema(neighbours="replace_one", **options):
+    tokens = tacit.Tokens("words", WORDS, max_length=100)
+    return tacit.Schema(tokens, neighbours=neighbours, **options)
+
+
+def corpus(n=600, seed=0):
+    """Half the documents use the first words, half the last."""
+    rng = np.random.default_rng(seed)
+    counts = rng.poisson(0.2, size=(n, 30))
+    counts[: n // 2, :10] += rng.poisson(3, size=(n // 2, 10))
+    counts[n // 2 :, 20:] += rng.poisson(3, size=(n - n // 2, 10))
+    return csr_matrix(counts)
+
+
+def wall(neighbours="replace_one", n=600, ledger=":memory:", **options):
+    budget = tacit.Budget(10, 1e-4)
+    return tacit.Wall(corpus(n), schema(neighbours, **options), budget=budget, ledger=ledger)
+
+
+def public(**options):
+    return tacit.Public(corpus(), schema(**options), seed=1)
+
+
+MODEL = tacit.LDA(2)
+
+
+def plan(how, units=600, neighbours="replace_one"):
+    variational = MODEL.variational(schema(), Setting(units, 1.0))
+    beliefs = variational.beliefs(variational.start(np.random.default_rng(0)))
+    return plan_of(how, variational, variational.question(beliefs), units, neighbours)
+
+
+@pytest.mark.parametrize("neighbours", ["replace_one", "add_remove"])
+@pytest.mark.parametrize("options", [{}, {"batch_size": 50}, {"batch_size": 50, "epochs": 3}])
+def test_it_costs_what_was_said_and_nearly_all_of_it(neighbours, options):
+    behind = wall(neighbours, max_units=600 if neighbours == "add_remove" else None)
+    posterior = tacit.fit(MODEL, behind, tacit.VIPS(1.5, 1e-5, **options))
+    assert 1.49 < posterior.certificate.epsilon <= 1.5
+    assert float(behind.remaining.epsilon) == pytest.approx(10 - 1.5, abs=0.01)
+
+
+def test_batches_are_as_large_as_was_asked_and_epochs_as_many():
+    for how, rate, count in (
+        (tacit.VIPS(1, 1e-5, batch_size=60), 0.1, 10),
+        (tacit.VIPS(1, 1e-5, batch_size=60, epochs=2), 0.1, 20),
+        (tacit.VIPS(1, 1e-5, batch_size=60, epochs=0.5), 0.1, 5),
+        (tacit.VIPS(1, 1e-5, batch_size=60, sampling="wor"), 0.1, 10),
+        (tacit.VIPS(1, 1e-5, batch_size=5000, epochs=3), 1.0, 3),  # more than there are
+        (tacit.VIPS(1, 1e-5, epochs=7), 1.0, 7),
+    ):
+        steps = plan(how).steps[-1 if rate < 1 else 0 :]
+        sampled = [part for part in plan(how).steps if part.sampling.rate == pytest.approx(rate)]
+        assert sum(part.count for part in sampled) >= count
+        assert steps[-1].sampling.rate == pytest.approx(rate)
+
+
+def test_the_papers_accountants_need_more_noise():
+    options = {"batch_size": 60, "epochs": 5}
+    noise = {
+        kind: plan(tacit.VIPS(2, 1e-5, accountant=kind, **options)).steps[-1].mechanism
+        for kind in ("pld", "rdp", "strong")
+    }
+    sizes = [noise[kind].noise_multiplier for kind in ("pld", "rdp", "strong")]
+    assert sizes[0] < sizes[1] < sizes[2]
+    # The ledger is charged what the noise is worth, not what the weaker theorem says of it.
+    posterior = tacit.fit(MODEL, wall(), tacit.VIPS(2, 1e-5, accountant="strong", **options))
+    assert posterior.certificate.epsilon < 1.5
+
+
+def test_noise_by_its_multiplier_costs_what_it_costs():
+    how = tacit.VIPS(delta=1e-5, noise_multiplier=3.0, batch_size=60)
+    posterior = tacit.fit(MODEL, wall(), how)
+    count = sum(part.count for part in plan(how).steps)
+    expected = epsilon(
+        noise_multiplier=3.0, steps=count, sampling_rate=0.1, delta=1e-5,
+        neighbours="replace_one", geometry="nonnegative",
+    )  # fmt: skip
+    assert float(posterior.certificate.epsilon) == pytest.approx(expected, rel=1e-3)
+
+
+def test_without_noise_is_for_public_data():
+    assert tacit.fit(MODEL, public(), tacit.Exact()).certificate.data == "public data"
+    behind = wall()
+    with pytest.raises(tacit.BudgetError, match="Exact"):
+        tacit.fit(MODEL, behind, tacit.VIPS(noise_multiplier=0))
+    with pytest.raises(tacit.TacitError):
+        tacit.fit(MODEL, behind, tacit.Exact())
+    assert behind.remaining.epsilon == 10
+
+
+def test_a_budget_means_vips():
+    posterior = tacit.fit(MODEL, wall(), tacit.Budget(1, 1e-5))
+    assert 0.99 < posterior.certificate.epsilon <= 1
+    with pytest.raises(tacit.BudgetError, match=r"Budget\(1, 1e-6\)"):
+        tacit.fit(MODEL, wall(), tacit.Budget(1))
+
+
+def test_under_add_remove_it_asks_how_many_there_are():
+    behind = wall("add_remove")
+    with pytest.raises(tacit.ModelError, match=r"VIPS\(..., n=10_000\)"):
+        tacit.fit(MODEL, behind, tacit.VIPS(1, 1e-5))
+    assert behind.remaining.epsilon == 10
+    tacit.fit(MODEL, behind, tacit.VIPS(1, 1e-5, n=600))
+
+
+def test_a_name_is_replayed_for_nothing(tmp_path):
+    behind = wall(ledger=tmp_path / "a.ledger")
+    how = tacit.VIPS(1, 1e-5, epochs=2)
+    first = tacit.fit(MODEL, behind, how, name="topics")
+    left = behind.remaining.epsilon
+    again = tacit.fit(MODEL, wall(ledger=tmp_path / "a.ledger"), how, name="topics")
+    assert behind.remaining.epsilon == left
+    np.testing.assert_array_equal(first.topics, again.topics)
+
+
+def test_moves_follow_the_schedule():
+    paper = tacit.VIPS(1, 1e-5, batch_size=10, tau0=1024, kappa=0.7)
+    assert paper._move(1) == 1025**-0.7
+    assert tacit.VIPS(1, 1e-5)._move(1) == 1
+    assert tacit.VIPS(1, 1e-5, batch_size=10)._move(1) == 2**-0.7
+
+
+def test_averages_know_their_noise():
+    """The standard deviation of a weighted mean of independent noise."""
+    a = Sums({"s": np.array([4.0])}, {"s": 3.0})
+    b = Sums({"s": np.array([8.0])}, {"s": 4.0})
+    mean = a.towards(b, 0.25)
+    assert mean.values["s"] == 5
+    assert mean.sd["s"] == pytest.approx(np.hypot(0.75 * 3, 0.25 * 4))
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"epsilon": 1}, "delta"),
+        ({"epsilon": None, "delta": 1e-5}, "epsilon"),
+        ({"epsilon": 1, "delta": 1e-5, "batch_size": 0}, "batch_size"),
+        ({"epsilon": 1, "delta": 1e-5, "batch_size": 2.5}, "batch_size"),
+        ({"epsilon": 1, "delta": 1e-5, "epochs": 0}, "epochs"),
+        ({"epsilon": 1, "delta": 1e-5, "kappa": -1}, "kappa"),
+        ({"epsilon": 1, "delta": 1e-5, "tau0": "1"}, "tau0"),
+        ({"epsilon": 1, "delta": 1e-5, "sampling": "both"}, "poisson, wor"),
+        ({"epsilon": 1, "delta": 1e-5, "accountant": "zcdp"}, "pld, rdp, strong"),
+        ({"epsilon": 1, "delta": 1e-5, "noise_multiplier": 1}, "not both"),
+        ({"noise_multiplier": -1}, "noise_multiplier"),
+    ],
+)
+def test_bad_options_say_what_to_write(options, match):
+    with pytest.raises(tacit.TacitError, match=match):
+        tacit.VIPS(**options)
+
+
+def test_a_batch_of_fixed_size_needs_a_public_number_of_units():
+    how = tacit.VIPS(1, 1e-5, batch_size=60, sampling="wor", n=600)
+    with pytest.raises(tacit.BudgetError, match="add_remove"):
+        tacit.fit(MODEL, wall("add_remove"), how)
