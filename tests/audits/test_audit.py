@@ -56,6 +56,7 @@ def test_every_kind_of_mechanism_is_audited():
         "sum",
         "moments",
         "steps",
+        "VIPS",
         "Langevin",
         "objective perturbation",
         "output perturbation",

@@ -313,3 +313,26 @@ def test_more_rows_than_were_declared_are_no_error():
 def test_a_domain_too_narrow_to_divide_by_is_refused():
     with pytest.raises(tacit.TacitError, match="further apart"):
         Design.of(["x"], tacit.Schema(tacit.Real("x", 0, 1e-310), neighbours="replace_one"))
+
+
+def test_a_limit_that_the_proof_needs_is_listed_and_what_it_forbids_is_refused_before_payment():
+    columns = tacit.Categorical("y", ["no", "yes"]), tacit.Real("x", -1, 1)
+    law = tacit.Logistic("y", ("x",), precision=1.0)
+    data = {"y": ["no", "yes"] * 20, "x": [0.1, -0.3] * 20}
+    for noise in ("objective", "output"):
+        query = tacit.LogisticMinimum(law, noise)
+        listed = []
+        for options in (
+            {"neighbours": "replace_one"},
+            {"neighbours": "add_remove", "max_units": 50},
+        ):
+            described = tacit.Schema(*columns, **options)
+            wall = tacit.Wall(data, described, budget=tacit.Budget(9, 1e-4), ledger=":memory:")
+            certificate = wall.release(query, tacit.Gaussian(1, 1e-6)).certificate
+            listed.append(any("16 times" in text for text in certificate.assumptions))
+        assert listed == [False, True]
+        described = tacit.Schema(*columns, neighbours="add_remove", max_units=10**12)
+        wall = tacit.Wall(data, described, budget=tacit.Budget(9, 1e-4), ledger=":memory:")
+        with pytest.raises(tacit.QueryError, match="fewer than"):
+            wall.release(query, tacit.Gaussian(1, 1e-6))
+        assert wall.remaining.epsilon == 9

@@ -18,6 +18,7 @@ from tacit.audit.logistic import logistic_games
 from tacit.audit.report import markdown
 from tacit.audit.statistics import count_games, moment_games, sum_games
 from tacit.audit.steps import step_games
+from tacit.audit.variational import variational_games
 
 __all__ = [
     "COLUMNS",
@@ -40,6 +41,7 @@ def games() -> list[Game | ExactGame]:
         *sum_games(),
         *moment_games(),
         *step_games(),
+        *variational_games(),
         *coefficient_games(),
         *logistic_games(),
         *draw_games(),

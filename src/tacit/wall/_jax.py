@@ -130,8 +130,7 @@ def jax_kernel(
     known: dict[Any, JaxKernel] = {}
 
     def for_state(state: Any) -> JaxKernel:
-        if jax.config.jax_debug_nans or jax.config.jax_debug_infs:
-            raise QueryError("Expected jax_debug_nans and jax_debug_infs off: they look at rows.")
+        _refuse_debugging()
         dtype = np.dtype(np.float64 if jax.config.jax_enable_x64 else np.float32)
         leaves, tree = jax.tree.flatten(state)
         kind = (
@@ -180,6 +179,7 @@ def jax_prior(map_: JaxMap, size: int) -> Callable[[Any], tuple[float, np.ndarra
         from jax.extend.core import jaxpr_as_fun
     except ImportError:
         raise QueryError("A JaxMap needs JAX: pip install 'tacit[jax]'.") from None
+    _refuse_debugging()
     dtype = np.dtype(np.float64 if jax.config.jax_enable_x64 else np.float32)
 
     def log_prior(theta: Any) -> Any:
@@ -194,6 +194,13 @@ def jax_prior(map_: JaxMap, size: int) -> Callable[[Any], tuple[float, np.ndarra
         return float(value), np.asarray(slope, float)
 
     return at
+
+
+def _refuse_debugging() -> None:
+    import jax
+
+    if jax.config.jax_debug_nans or jax.config.jax_debug_infs:
+        raise QueryError("Expected jax_debug_nans and jax_debug_infs off: they look at rows.")
 
 
 def _compiled(traced: Any) -> tuple[Any, Any]:

@@ -35,6 +35,7 @@ CHAIN = (
     "the chain may not have come all the way to the tempered posterior: that is a matter of "
     "accuracy, and privacy does not depend on it"
 )
+LIMIT = "there are at most 16 times as many units as max_units says, or rounding might show"
 _ROUNDS = 10**6  # never reached: steps that lower the objective come to an end
 
 
@@ -49,7 +50,9 @@ class ResolvedLogistic:
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        return (CHAIN,) if self.chains else (POINT,)
+        if self.chains:
+            return (CHAIN,)
+        return (POINT,) if self.schema.neighbours == "replace_one" else (POINT, LIMIT)
 
     def calibrate(self, mechanism: Exponential | Gaussian | Laplace) -> Calibration:
         match self.query, mechanism:
@@ -57,8 +60,12 @@ class ResolvedLogistic:
                 draw = self.query
                 return cost.calibrate_logistic_draw(mechanism, draw, self.schema, self.design.size)
             case LogisticMinimum(), Gaussian():
-                least = self.query
-                return cost.calibrate_minimum(mechanism, least, self.schema, self.design.size)
+                least, size = self.query, self.design.size
+                found = cost.calibrate_minimum(mechanism, least, self.schema, size)
+                if self.schema.neighbours == "add_remove":  # what cannot be, before it is paid for
+                    each, sigma = self.schema.max_rows_per_unit, found.noise[0].scale
+                    ridge_of(least, units_of(self.schema, None), size, sigma, each)
+                return found
         fits = "Exponential" if isinstance(self.query, LogisticDraw) else "Gaussian"
         raise BudgetError(
             f"Expected tacit.{fits}(epsilon, delta) for this regression, got {mechanism!r}."

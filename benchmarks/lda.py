@@ -1,0 +1,122 @@
+"""Private topics beside scikit-learn's online LDA: documents a second, and what they learnt.
+
+K = 50, the same corpus, batches, tolerance of the E-step and limit of its rounds, in turns in one
+run. Tacit's times include paying, reading the corpus, noise and the M-step; compiling does not
+count. Uses the Wikipedia bag of words where --data has it, and simulated documents elsewhere.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+from rich import print
+from scipy.sparse import csr_matrix, load_npz
+
+import tacit
+from tacit.infer.topics import completion
+
+TOPICS, TOTAL = 50, 135_533
+
+
+def corpus(folder: Path, documents: int) -> tuple[csr_matrix, csr_matrix]:
+    """Documents to learn from, and 2,000 others."""
+    path = folder / "wikipedia_bow" / "wikipedia_bow.npz"
+    if path.exists():
+        parts = np.load(path)
+        names = set(parts.files)
+        matrix = (
+            load_npz(path)
+            if "format" in names
+            else csr_matrix((parts["data"], parts["indices"], parts["indptr"]), parts["shape"])
+        )
+    else:
+        rng = np.random.default_rng(0)
+        topics = rng.dirichlet(np.full(8000, 0.05), size=TOPICS)
+        shares = rng.dirichlet(np.full(TOPICS, 0.1), size=documents + 2000)
+        lengths = 20 + rng.poisson(130, size=len(shares))
+        rows = [rng.multinomial(n, p @ topics) for n, p in zip(lengths, shares)]
+        matrix = csr_matrix(np.array(rows))
+    matrix = matrix[np.asarray(matrix.sum(axis=1)).ravel() >= 20]
+    return matrix[:documents], matrix[documents : documents + 2000]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", default=os.environ.get("TACIT_DATA", "../shared/data"), type=Path)
+    parser.add_argument("--documents", default=20_000, type=int)
+    parser.add_argument("--batch", default=1000, type=int)
+    parser.add_argument("--turns", default=3, type=int)
+    chosen = parser.parse_args()
+    train, test = corpus(chosen.data, chosen.documents)
+    print(f"{train.shape[0]} documents, {train.nnz / train.shape[0]:.0f} different words in each")
+    words = [f"w{i}" for i in range(train.shape[1])]
+    tokens = tacit.Tokens("words", words, max_length=10**6)
+    schema = tacit.Schema(tokens, neighbours="replace_one")
+    budget = tacit.Budget(1000, 1e-2)
+    walls = {
+        "private": tacit.Wall(train, schema, budget=budget, ledger=":memory:"),
+        "no noise": tacit.Public(train, schema),
+        "exact": tacit.Public(train, schema),
+    }
+    options = {"batch_size": chosen.batch, "tau0": 64, "kappa": 0.5}
+    hows = {
+        "private": tacit.VIPS(delta=1e-5, noise_multiplier=2.0, **options),
+        # The same code and statistics; noise that is too small to matter would be drawn all the same.
+        "no noise": tacit.VIPS(noise_multiplier=0, **options),
+        "exact": tacit.VIPS(noise_multiplier=0, **options),
+    }
+    models = {
+        "private": tacit.LDA(TOPICS),
+        "no noise": tacit.LDA(TOPICS, always_bounded=True),
+        "exact": tacit.LDA(TOPICS),
+    }
+    del models["no noise"], hows["no noise"], walls["no noise"]
+    posteriors, times = {}, {}
+    for name in hows:  # compiles
+        tacit.fit(models[name], walls[name], hows[name])
+    peers = peer(train, chosen.batch)
+    for _ in range(chosen.turns):
+        for name, how in hows.items():
+            start = time.perf_counter()
+            posteriors[name] = tacit.fit(models[name], walls[name], how)
+            times.setdefault(name, []).append(time.perf_counter() - start)
+        for name, fit in peers.items():
+            start = time.perf_counter()
+            posteriors[name] = fit()
+            times.setdefault(name, []).append(time.perf_counter() - start)
+    best = min((name for name in peers), key=lambda name: np.median(times[name]))
+    for name, taken in times.items():
+        ratio = np.median(np.array(times[best]) / np.array(taken))
+        print(
+            f"{name}: {train.shape[0] / np.median(taken):.0f} documents a second, "
+            f"{ratio:.1f} times scikit-learn's best, perplexity {score(posteriors[name], test):.0f}"
+        )
+
+
+def peer(train: csr_matrix, batch: int):
+    from sklearn.decomposition import LatentDirichletAllocation
+
+    def fitted(jobs: int):
+        made = LatentDirichletAllocation(
+            TOPICS, learning_offset=64, learning_decay=0.5, total_samples=train.shape[0],
+            mean_change_tol=1e-3, max_doc_update_iter=100, n_jobs=jobs, random_state=0,
+        )  # fmt: skip
+        for first in range(0, train.shape[0], batch):
+            made.partial_fit(train[first : first + batch])
+        return made.components_ / made.components_.sum(axis=1, keepdims=True)
+
+    return {f"scikit-learn, n_jobs={jobs}": lambda jobs=jobs: fitted(jobs) for jobs in (1, 2)}
+
+
+def score(found, test: csr_matrix) -> float:
+    topics = found if isinstance(found, np.ndarray) else found.topics
+    rng = np.random.default_rng(0)
+    return completion(test, topics.T, 1 / TOPICS, rng, tolerance=1e-3, most=200)
+
+
+if __name__ == "__main__":
+    main()
