@@ -9,6 +9,7 @@ from tacit.methods import (
     SGHMC,
     SGLD,
     SGNHT,
+    VIPS,
     AnnealedImportance,
     Constant,
     Hybrid,
@@ -24,11 +25,13 @@ from tacit.methods import (
 )
 from tacit.models import (
     HMM,
+    LDA,
     BayesNet,
     BetaBernoulli,
     DirichletCategorical,
     GammaExponential,
     GammaPoisson,
+    GaussianMixture,
     LinearRegression,
     LogDensity,
     LogisticRegression,
@@ -74,10 +77,12 @@ __version__ = version("tacit")
 
 __all__ = [
     "HMM",
+    "LDA",
     "SGFS",
     "SGHMC",
     "SGLD",
     "SGNHT",
+    "VIPS",
     "AnnealedImportance",
     "Ball",
     "BallRegression",
@@ -104,6 +109,7 @@ __all__ = [
     "GammaExponential",
     "GammaPoisson",
     "Gaussian",
+    "GaussianMixture",
     "Hybrid",
     "Integer",
     "Is",

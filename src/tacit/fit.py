@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from tacit.methods import METHODS, Method, PrivateNewton, Statistics, check_suits
+from tacit.methods import METHODS, VIPS, Method, PrivateNewton, Statistics, check_suits
 from tacit.methods.budget import for_budget
 from tacit.posterior import Posterior
 from tacit.spec.budget import Budget
 from tacit.spec.errors import ModelError
 from tacit.spec.mechanisms import NOISE, Exact, Exponential, Mechanism
-from tacit.spec.protocols import NewtonModel, Releaser
+from tacit.spec.protocols import NewtonModel, Releaser, VariationalModel
 from tacit.spec.sampling import NoiseHandling, Sampling, SamplingOptions
 
 How = Mechanism | Budget | Method
@@ -65,7 +65,7 @@ def resolve(model: Any, wall: Releaser, how: Any) -> Method:
     """The method that `how` stands for, if it suits the model."""
     match how:
         case Budget():
-            if not isinstance(model, NewtonModel):
+            if not isinstance(model, (NewtonModel, VariationalModel)):
                 check_suits(Statistics(Exact()), model)
             return for_budget(model, wall, how)
         case Exponential(epsilon=epsilon):
@@ -75,6 +75,8 @@ def resolve(model: Any, wall: Releaser, how: Any) -> Method:
             )
         case Exact() if isinstance(model, NewtonModel):
             return PrivateNewton.exact()
+        case Exact() if isinstance(model, VariationalModel):
+            return VIPS.exact()
         case _ if isinstance(how, NOISE):
             method: Method = Statistics(how)
         case _ if isinstance(how, tuple(METHODS)):

@@ -12,7 +12,9 @@ from tacit.models.beta_bernoulli import BetaBernoulli
 from tacit.models.dirichlet_categorical import DirichletCategorical
 from tacit.models.gamma_exponential import GammaExponential
 from tacit.models.gamma_poisson import GammaPoisson
+from tacit.models.gaussian_mixture import GaussianMixture
 from tacit.models.hmm import HMM
+from tacit.models.lda import LDA
 from tacit.models.linear_regression import LinearRegression
 from tacit.models.log_density import LogDensity
 from tacit.models.logistic_regression import LogisticRegression
@@ -36,6 +38,8 @@ MODELS: Mapping[str, type[Any]] = {
         LinearRegression,
         LogisticRegression,
         HMM,
+        LDA,
+        GaussianMixture,
         NaiveBayes,
         BayesNet,
         MarkovRandomField,
@@ -57,12 +61,14 @@ def model_from_description(facts: Mapping[str, Any]) -> Any:
 
 __all__ = [
     "HMM",
+    "LDA",
     "MODELS",
     "BayesNet",
     "BetaBernoulli",
     "DirichletCategorical",
     "GammaExponential",
     "GammaPoisson",
+    "GaussianMixture",
     "LinearRegression",
     "LogDensity",
     "LogisticRegression",
