@@ -16,7 +16,7 @@ from tacit.spec.mechanisms import Exact, Gaussian
 from tacit.spec.protocols import Releaser, VariationalModel
 from tacit.spec.release import Release
 from tacit.spec.sampling import Sampling
-from tacit.spec.variational import Sums
+from tacit.spec.variational import Course, Sums
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class VIPS:
     @classmethod
     def exact(cls) -> VIPS:
         """Without noise, for public data: what `tacit.Exact()` means."""
-        return cls(noise_multiplier=0, batch_size=1000, tau0=64, kappa=0.5)
+        return cls(noise_multiplier=0)
 
     def run(
         self,
@@ -109,6 +109,7 @@ class VIPS:
         units = self._units(releaser)
         schema = releaser.schema
         variational = model.variational(schema, setting_of(self, units, schema.neighbours))
+        mine = self._with(variational.course)
         # Public randomness, and the same again where a name is replayed.
         sums = variational.start(np.random.default_rng(how.seed or 0))
         question = variational.question(variational.beliefs(sums))
@@ -116,16 +117,25 @@ class VIPS:
         for asked in (question, variational.once):
             if asked is not None:
                 releaser.quote(asked, trial)  # refused before it is paid for
-        plan = plan_of(self, variational, question, units, schema.neighbours)
+        plan = plan_of(mine, variational, question, units, schema.neighbours)
         lease = releaser.prepay(plan, name=name)
         once = None if variational.once is None else lease.release(variational.once)
         beliefs = variational.beliefs(replace(sums, once=once))
         rate = plan.steps[-1].sampling.rate
         for i in counted(lease.steps_left, "Steps", progress):
             release = lease.release(variational.question(beliefs))
-            sums = sums.towards(_seen(release, rate, once), self._move(i + 1))
+            seen = variational.read(_seen(release, rate, once), beliefs)
+            sums = sums.towards(seen, mine._move(i + 1))
             beliefs = variational.beliefs(sums)
         return model.variational_posterior(release, beliefs, how)
+
+    def _with(self, course: Course) -> VIPS:
+        """The model's batches, where none were asked for."""
+        if self.batch_size is not None or course.batch_size is None:
+            return self
+        tau0 = course.tau0 if self.tau0 is None else self.tau0
+        kappa = course.kappa if self.kappa is None else self.kappa
+        return replace(self, batch_size=course.batch_size, tau0=tau0, kappa=kappa)
 
     def _move(self, step: int) -> float:
         """How far beliefs move towards what a step saw."""

@@ -12,6 +12,7 @@ from tacit.models.beta_bernoulli import BetaBernoulli
 from tacit.models.dirichlet_categorical import DirichletCategorical
 from tacit.models.gamma_exponential import GammaExponential
 from tacit.models.gamma_poisson import GammaPoisson
+from tacit.models.gaussian_mixture import GaussianMixture
 from tacit.models.hmm import HMM
 from tacit.models.lda import LDA
 from tacit.models.linear_regression import LinearRegression
@@ -37,6 +38,8 @@ MODELS: Mapping[str, type[Any]] = {
         LinearRegression,
         LogisticRegression,
         HMM,
+        LDA,
+        GaussianMixture,
         NaiveBayes,
         BayesNet,
         MarkovRandomField,
@@ -66,6 +69,7 @@ __all__ = [
     "DirichletCategorical",
     "GammaExponential",
     "GammaPoisson",
+    "GaussianMixture",
     "LinearRegression",
     "LogDensity",
     "LogisticRegression",

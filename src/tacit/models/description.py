@@ -39,6 +39,21 @@ def number(value: Any, what: str, *, above: float | None = None) -> float:
     return float(value)
 
 
+def whole(value: Any, what: str, least: int) -> int:
+    """An option as a whole number from `least`."""
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= 10**6:
+        raise ModelError(f"Expected {what}={value!r} to be a whole number from {least}.")
+    return value
+
+
+def names_of(value: Any, what: str) -> tuple[str, ...]:
+    """Names of columns: one or more, each once."""
+    names = (value,) if isinstance(value, str) else tuple(value)
+    if not names or len(set(names)) < len(names) or not all(isinstance(n, str) for n in names):
+        raise ModelError(f"Expected at least one {what}, each once, got {value!r}.")
+    return names
+
+
 def pair(value: Any) -> tuple[float, float]:
     """The ends of an interval, or those of the whole line."""
     if not isinstance(value, (tuple, list)) or len(value) != 2:

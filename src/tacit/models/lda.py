@@ -85,7 +85,10 @@ class LDA:
         def beliefs(sums: Sums) -> np.ndarray:
             return self.eta + np.maximum(sums.values["sum"] - sums.sd["sum"], 0.0)
 
-        return Variational(start, question, beliefs, Course(4))
+        course = Course(4)
+        if not setting.noise:  # small batches are fast, and take nothing away
+            course = Course(4, batch_size=1000, tau0=64, kappa=0.5)
+        return Variational(start, question, beliefs, course)
 
     def variational_posterior(
         self, release: Release, beliefs: np.ndarray, sampling: Sampling

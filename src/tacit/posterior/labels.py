@@ -1,4 +1,4 @@
-"""Cells of a table that the analyst has, as positions among public labels."""
+"""Cells of a table that the analyst has, as maps see them: positions among public labels."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from tacit.posterior.base import column_of
-from tacit.spec.columns import Column
+from tacit.spec.columns import Categorical, Column
+from tacit.spec.errors import ModelError
 
 
 def codes_of(table: Mapping[str, Any], column: Column) -> np.ndarray:
@@ -22,6 +23,24 @@ def codes_of(table: Mapping[str, Any], column: Column) -> np.ndarray:
     known = {_text(label, numbers): code for code, label in enumerate(column.labels)}
     other = -1 if column.default is None else column.labels.index(column.default)
     return np.array([known.get(_text(cell, numbers), other) for cell in cells], dtype=np.int64)
+
+
+def values_of(table: Mapping[str, Any], column: Any) -> np.ndarray:
+    """A column of a table as maps see it: numbers, and positions of levels."""
+    if isinstance(column, Categorical):
+        codes = codes_of(table, column)
+        if np.any(codes < 0):
+            strange = np.asarray(column_of(table, column.name), dtype=object).ravel()[codes < 0][0]
+            raise ModelError(
+                f"Expected a level of {column.name!r} in each row of the table, got {strange!r}."
+            )
+        return codes.astype(float)
+    cells = np.asarray(column_of(table, column.name), float).ravel()
+    if column.default is not None:
+        cells = np.where(np.isfinite(cells), cells, float(column.default))
+    if not np.all(np.isfinite(cells)):
+        raise ModelError(f"Expected a number in each row of {column.name!r} in the table.")
+    return np.clip(cells, column.low, column.high)
 
 
 def _text(cell: Any, numbers: bool) -> str | None:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, log_expit
 
-from tacit.posterior.base import Posterior, column_of
-from tacit.posterior.labels import codes_of
+from tacit.posterior.base import Posterior
+from tacit.posterior.labels import codes_of, values_of
 from tacit.spec.columns import Categorical
 from tacit.spec.design import Design
 from tacit.spec.errors import ModelError
@@ -69,26 +69,8 @@ class LogisticPosterior(Posterior):
     def _log_odds(self, table: Mapping[str, Any]) -> Iterator[np.ndarray]:
         """The log odds of the second level, shape (draw, row), some rows at a time."""
         design = Design.of(self.model["features"], self.releases[0].schema)
-        values = np.column_stack([_values(table, column) for column in design.columns])
+        values = np.column_stack([values_of(table, column) for column in design.columns])
         matrix, coef = design.columns_in_units(values), self.flat("coef")
         step = max(1, _AT_ONCE // len(coef))
         for start in range(0, len(matrix), step):
             yield self.flat("intercept")[:, None] + coef @ matrix[start : start + step].T
-
-
-def _values(table: Mapping[str, Any], column: Any) -> np.ndarray:
-    """A column of a table as maps see it."""
-    if isinstance(column, Categorical):
-        codes = codes_of(table, column)
-        if np.any(codes < 0):
-            strange = np.asarray(column_of(table, column.name), dtype=object).ravel()[codes < 0][0]
-            raise ModelError(
-                f"Expected a level of {column.name!r} in each row of the table, got {strange!r}."
-            )
-        return codes.astype(float)
-    cells = np.asarray(column_of(table, column.name), float).ravel()
-    if column.default is not None:
-        cells = np.where(np.isfinite(cells), cells, float(column.default))
-    if not np.all(np.isfinite(cells)):
-        raise ModelError(f"Expected a number in each row of {column.name!r} in the table.")
-    return np.clip(cells, column.low, column.high)

@@ -16,19 +16,20 @@ from tacit.spec.sums import BoundedSum
 class Sums:
     """Expected statistics, estimated for all units together, and how noisy they are.
 
-    `values` and `sd` have an entry for each block of the question, and `once` is what was released
-    before the first step.
+    `values` and `sd` have an entry for each block of the question, or for what `Variational.read`
+    makes of them, and `once` is what was released before the first step. A standard deviation is
+    one number for all of an entry, or an array of its shape.
     """
 
     values: Mapping[str, np.ndarray]
-    sd: Mapping[str, float]
+    sd: Mapping[str, Any]
     once: Release | None = None
 
     def towards(self, other: Sums, rate: float) -> Sums:
         """A weighted mean of both: `rate` of the other. Noise of both is independent."""
         return Sums(
             {k: (1 - rate) * v + rate * other.values[k] for k, v in self.values.items()},
-            {k: float(np.hypot((1 - rate) * v, rate * other.sd[k])) for k, v in self.sd.items()},
+            {k: np.hypot((1 - rate) * v, rate * other.sd[k]) for k, v in self.sd.items()},
             other.once,
         )
 
@@ -51,12 +52,16 @@ class Course:
 
     `steps` full steps by everyone. The noise multiplier of step t is proportional to
     `growth` ** -t, so that later steps are quieter where it exceeds 1, and what is asked once has
-    `once` times the noise multiplier of a mean step.
+    `once` times the noise multiplier of a mean step. `batch_size`, `tau0` and `kappa` are as those
+    of VIPS.
     """
 
     steps: int
     growth: float = 1.0
     once: float = 1.0
+    batch_size: int | None = None
+    tau0: float | None = None
+    kappa: float | None = None
 
 
 @dataclass(frozen=True)
@@ -75,6 +80,9 @@ class Variational:
         A question that depends on no beliefs, asked before the first step, or None.
     course
         How many steps are taken by default, and how noisy they are beside each other.
+    read
+        What a step saw, in terms that mean the same at every step, where the question's own depend
+        on the beliefs it was asked at: from its sums and these beliefs.
     """
 
     start: Callable[[np.random.Generator], Sums]
@@ -82,3 +90,4 @@ class Variational:
     beliefs: Callable[[Sums], Any]
     course: Course
     once: BoundedSum | None = None
+    read: Callable[[Sums, Any], Sums] = lambda sums, beliefs: sums

@@ -1,0 +1,174 @@
+"""A mixture of normals: rows of several kinds, and which kind a row is of is not known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tacit.infer.mixtures import MixturePrior, NormalMixture, believed, spread_out, with_noise
+from tacit.models.description import describe, names_of, number, whole
+from tacit.models.mixture_maps import CURVES, MIDDLE
+from tacit.posterior.mixture import MixturePosterior
+from tacit.spec.columns import Column, Integer, Real
+from tacit.spec.errors import ModelError
+from tacit.spec.moments import scale_of
+from tacit.spec.release import Release
+from tacit.spec.sampling import Sampling
+from tacit.spec.schema import Schema
+from tacit.spec.sums import BoundedSum
+from tacit.spec.variational import Course, Setting, Sums, Variational
+
+_WIDTHS = 3.5  # of a component on each side of its mean: what lies beyond counts as there
+_RATIO = 2 / MIDDLE
+
+
+class _Seen(NamedTuple):
+    """Beliefs, and the sums that they are of."""
+
+    mixture: NormalMixture
+    sums: Sums
+
+
+@dataclass(frozen=True)
+class GaussianMixture:
+    """Rows from one of several normals, with independent numbers within each.
+
+    Numbers are scaled by their public bounds; results are in original units. Each step asks, for
+    every component, for the expected number of its rows, their sum and their squares, within a
+    window of 3.5 standard deviations around where the component is believed to be. A row in full
+    of one component adds no more than a row shared by all, so that noise does not grow with their
+    number, and it is the less the narrower the windows are.
+
+    Parameters
+    ----------
+    components
+        How many normals.
+    features
+        `Real` or `Integer` columns.
+    prior_weight
+        The Dirichlet concentration of each component's weight.
+    prior_width
+        About how wide a component is, as a share of half the width of a column's bounds.
+    point
+        Whether beliefs about the parameters are single points at each step: private EM. Draws then
+        differ by the privacy noise alone.
+
+    Examples
+    --------
+    >>> GaussianMixture(3, ["height", "weight"]).features
+    ('height', 'weight')
+    """
+
+    components: int
+    features: Sequence[str]
+    prior_weight: float = 1.0
+    prior_width: float = 0.2
+    point: bool = False
+
+    def __post_init__(self) -> None:
+        whole(self.components, "components", 1)
+        object.__setattr__(self, "features", names_of(self.features, "feature"))
+        for what in ("prior_weight", "prior_width"):
+            object.__setattr__(self, what, number(getattr(self, what), what, above=0))
+        if not isinstance(self.point, bool):
+            raise ModelError(f"Expected point={self.point!r} to be True or False.")
+
+    def variational(self, schema: Schema, setting: Setting) -> Variational:
+        scales = np.array([scale_of(column) for column in self._columns(schema)])
+        shape = self.components, len(self.features)
+        prior = MixturePrior(self.prior_weight, self.prior_width)
+        # Each number of a row has three curves of norm 1, shared among components.
+        clip = math.sqrt(shape[1]) * (1 + 1e-12) * schema.max_rows_per_unit
+
+        def beliefs(sums: Sums) -> _Seen:
+            return _Seen(believed(sums, prior), sums)
+
+        def start(rng: np.random.Generator) -> Sums:
+            mean = spread_out(*shape, rng)
+            width = self.components ** (-1 / shape[1])
+            count = np.full(self.components, setting.units / self.components)
+            square = count[:, None] * (mean**2 + width**2)
+            values = {"count": count, "sum": count[:, None] * mean, "square": square}
+            return Sums(values, {"count": 0.0, "sum": 0.0, "square": 0.0})
+
+        def windows(mixture: NormalMixture) -> np.ndarray:
+            if not setting.noise:  # nothing is gained by leaving something out
+                return np.full(shape, 2.0)
+            return np.minimum(_WIDTHS * mixture.sd, 2.0)
+
+        def question(seen: _Seen) -> BoundedSum:
+            mixture = seen.mixture
+            scores, precision = mixture.scores(self.point), mixture.sd**-2.0
+            scaling = scales[:, 0].copy(), 1 / scales[:, 1]
+            return BoundedSum(
+                CURVES,
+                self.features,
+                size=(*shape, 3),
+                clip=clip,
+                geometry="nonnegative",
+                state=(*scaling, scores, mixture.mean, precision, windows(mixture)),
+            )
+
+        def read(sums: Sums, seen: _Seen) -> Sums:
+            low, middle, high = np.moveaxis(sums.values["sum"], -1, 0)
+            mean, window, sd = seen.mixture.mean, windows(seen.mixture), sums.sd["sum"]
+            count = (low + _RATIO * middle + high).mean(axis=1)
+            off, square = window * (high - low), window**2 * (low - _RATIO * middle + high)
+            values = {
+                "count": count,
+                "sum": count[:, None] * mean + off,
+                "square": count[:, None] * mean**2 + 2 * mean * off + square,
+            }
+            wide = math.sqrt(2 + _RATIO**2) * sd
+            noise = {
+                "count": np.full(shape[0], wide / math.sqrt(shape[1])),
+                "sum": window * math.sqrt(2) * sd,
+                "square": window**2 * wide,
+            }
+            return Sums(values, noise)
+
+        course = Course(12, growth=1.1) if setting.noise else Course(100)
+        return Variational(start, question, beliefs, course, read=read)
+
+    def variational_posterior(
+        self, release: Release, beliefs: _Seen, sampling: Sampling
+    ) -> MixturePosterior:
+        rng, mixture = np.random.default_rng(sampling.seed), beliefs.mixture
+        count = sampling.chains * sampling.draws
+        aware = sampling.noise == "aware"
+        sums = with_noise(beliefs.sums, mixture.mean, count if aware else 1, rng)
+        if aware:
+            prior = MixturePrior(self.prior_weight, self.prior_width)
+            each = believed(sums, prior)
+        else:
+            each = mixture.repeated(count)
+        weights, means, sds = (each.weights, each.mean, each.sd) if self.point else each.drawn(rng)
+        middle, half = np.array([scale_of(c) for c in self._columns(release.schema)]).T
+        order = np.argsort(-mixture.weights, kind="stable")
+        return MixturePosterior.of(
+            describe(self),
+            release,
+            sampling,
+            {
+                "weights": weights[:, order],
+                "means": middle + half * means[:, order],
+                "sds": half * sds[:, order],
+            },
+            dims={
+                "weights": ("component",),
+                "means": ("component", "feature"),
+                "sds": ("component", "feature"),
+            },
+            coords={"component": tuple(range(self.components)), "feature": self.features},
+        )
+
+    def _columns(self, schema: Schema) -> list[Column]:
+        columns = [schema[name] for name in self.features]
+        for column in columns:
+            if not isinstance(column, (Real, Integer)):
+                raise ModelError(f"Expected feature {column.name!r} to be Real or Integer.")
+        return columns
