@@ -6,6 +6,7 @@ from scipy.sparse import csr_matrix
 
 import tacit
 from tacit.accounting import epsilon
+from tacit.methods.vips import _move
 from tacit.methods.vips_plan import plan_of
 from tacit.spec.variational import Setting, Sums
 
@@ -129,9 +130,9 @@ def test_a_name_is_replayed_for_nothing(tmp_path):
 
 def test_moves_follow_the_schedule():
     paper = tacit.VIPS(1, 1e-5, batch_size=10, tau0=1024, kappa=0.7)
-    assert paper._move(1) == 1025**-0.7
-    assert tacit.VIPS(1, 1e-5)._move(1) == 1
-    assert tacit.VIPS(1, 1e-5, batch_size=10)._move(1) == 2**-0.7
+    assert _move(paper, 1) == 1025**-0.7
+    assert _move(tacit.VIPS(1, 1e-5), 1) == 1
+    assert _move(tacit.VIPS(1, 1e-5, batch_size=10), 1) == 2**-0.7
 
 
 def test_averages_know_their_noise():

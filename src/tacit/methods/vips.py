@@ -114,18 +114,19 @@ class VIPS:
         sums = variational.start(np.random.default_rng(how.seed or 0))
         question = variational.question(variational.beliefs(sums))
         trial: Any = Exact() if self.noise_multiplier == 0 else Gaussian(1, "1e-6")
-        for asked in (question, variational.once):
-            if asked is not None:
-                releaser.quote(asked, trial)  # refused before it is paid for
+        for asked in (question, *(look.question for look in variational.looks)):
+            releaser.quote(asked, trial)  # refused before it is paid for
         plan = plan_of(mine, variational, question, units, schema.neighbours)
         lease = releaser.prepay(plan, name=name)
-        once = None if variational.once is None else lease.release(variational.once)
-        beliefs = variational.beliefs(replace(sums, once=once))
+        before: tuple[Release, ...] = ()
+        for look in variational.looks:
+            before += (lease.release(look.after(look.question, before)),)
+        beliefs = variational.beliefs(replace(sums, before=before))
         rate = plan.steps[-1].sampling.rate
         for i in counted(lease.steps_left, "Steps", progress):
             release = lease.release(variational.question(beliefs))
-            seen = variational.read(_seen(release, rate, once), beliefs)
-            sums = sums.towards(seen, mine._move(i + 1))
+            seen = variational.read(_seen(release, rate, before), beliefs)
+            sums = sums.towards(seen, _move(mine, i + 1))
             beliefs = variational.beliefs(sums)
         return model.variational_posterior(release, beliefs, how)
 
@@ -136,13 +137,6 @@ class VIPS:
         tau0 = course.tau0 if self.tau0 is None else self.tau0
         kappa = course.kappa if self.kappa is None else self.kappa
         return replace(self, batch_size=course.batch_size, tau0=tau0, kappa=kappa)
-
-    def _move(self, step: int) -> float:
-        """How far beliefs move towards what a step saw."""
-        batches = self.batch_size is not None
-        tau0 = (1.0 if batches else 0.0) if self.tau0 is None else float(self.tau0)
-        kappa = (0.7 if batches else 0.0) if self.kappa is None else float(self.kappa)
-        return (tau0 + step) ** -kappa
 
     def _units(self, releaser: Releaser) -> int:
         """About how many units there are, from what is public."""
@@ -155,13 +149,21 @@ class VIPS:
         return known
 
 
-def _seen(release: Release, rate: float, once: Release | None) -> Sums:
+def _move(how: VIPS, step: int) -> float:
+    """How far beliefs move towards what a step saw."""
+    batches = how.batch_size is not None
+    tau0 = (1.0 if batches else 0.0) if how.tau0 is None else float(how.tau0)
+    kappa = (0.7 if batches else 0.0) if how.kappa is None else float(how.kappa)
+    return (tau0 + step) ** -kappa
+
+
+def _seen(release: Release, rate: float, before: tuple[Release, ...]) -> Sums:
     """A step's sums, scaled up to all units."""
     tables = [release.table(block.name) for block in release.blocks]
     return Sums(
         {table.block.name: table.value / rate for table in tables},
         {table.block.name: table.noise.scale / rate for table in tables},
-        once,
+        before,
     )
 
 

@@ -71,18 +71,17 @@ def plan_of(
             else [(1, growth ** ((count - 1) / 2 - i)) for i in range(count)]
         )
     ]
-    if variational.once is not None:
-        once = variational.once
-        parts.insert(
-            0,
-            _Part(
-                1,
-                course.once if ours else 1.0,
-                Everyone() if ours else sampling,
-                _geometry(once),
-                once.numbers,
-            ),
+    looks = [
+        _Part(
+            1,
+            look.noise if ours else 1.0,
+            Everyone() if ours else sampling,
+            _geometry(look.question),
+            look.question.numbers,
         )
+        for look in variational.looks
+    ]
+    parts = [*looks, *parts]
     if how.noise_multiplier is not None:
         return _plan(tuple(parts), float(how.noise_multiplier), how.delta)
     budget = Budget(how.epsilon, how.delta)

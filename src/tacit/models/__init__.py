@@ -43,7 +43,6 @@ MODELS: Mapping[str, type[Any]] = {
         NaiveBayes,
         BayesNet,
         MarkovRandomField,
-        LDA,
     )
 }
 

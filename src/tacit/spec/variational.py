@@ -17,20 +17,20 @@ class Sums:
     """Expected statistics, estimated for all units together, and how noisy they are.
 
     `values` and `sd` have an entry for each block of the question, or for what `Variational.read`
-    makes of them, and `once` is what was released before the first step. A standard deviation is
+    makes of them, and `before` is what was released before the first step. A standard deviation is
     one number for all of an entry, or an array of its shape.
     """
 
     values: Mapping[str, np.ndarray]
     sd: Mapping[str, Any]
-    once: Release | None = None
+    before: tuple[Release, ...] = ()
 
     def towards(self, other: Sums, rate: float) -> Sums:
         """A weighted mean of both: `rate` of the other. Noise of both is independent."""
         return Sums(
             {k: (1 - rate) * v + rate * other.values[k] for k, v in self.values.items()},
             {k: np.hypot((1 - rate) * v, rate * other.sd[k]) for k, v in self.sd.items()},
-            other.once,
+            other.before,
         )
 
 
@@ -51,17 +51,30 @@ class Course:
     """How many steps are taken with which noise; what is not given to VIPS is taken from here.
 
     `steps` full steps by everyone. The noise multiplier of step t is proportional to
-    `growth` ** -t, so that later steps are quieter where it exceeds 1, and what is asked once has
-    `once` times the noise multiplier of a mean step. `batch_size`, `tau0` and `kappa` are as those
-    of VIPS.
+    `growth` ** -t, so that later steps are quieter where it exceeds 1. `batch_size`, `tau0` and
+    `kappa` are as those of VIPS.
     """
 
     steps: int
     growth: float = 1.0
-    once: float = 1.0
     batch_size: int | None = None
     tau0: float | None = None
     kappa: float | None = None
+
+
+@dataclass(frozen=True)
+class Look:
+    """A question that is asked once, before the first step.
+
+    It is `question` itself, or what `after` makes of it and the releases before. It has `noise`
+    times the noise multiplier of a mean step.
+    """
+
+    question: BoundedSum
+    noise: float = 1.0
+    after: Callable[[BoundedSum, tuple[Release, ...]], BoundedSum] = lambda question, before: (
+        question
+    )
 
 
 @dataclass(frozen=True)
@@ -76,8 +89,8 @@ class Variational:
         The expectation step at some beliefs: a sum over units.
     beliefs
         The maximisation step: what is believed given sums. It may clear them of noise.
-    once
-        A question that depends on no beliefs, asked before the first step, or None.
+    looks
+        Questions that depend on no beliefs, asked before the first step.
     course
         How many steps are taken by default, and how noisy they are beside each other.
     read
@@ -89,5 +102,5 @@ class Variational:
     question: Callable[[Any], BoundedSum]
     beliefs: Callable[[Sums], Any]
     course: Course
-    once: BoundedSum | None = None
+    looks: tuple[Look, ...] = ()
     read: Callable[[Sums, Any], Sums] = lambda sums, beliefs: sums
