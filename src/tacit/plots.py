@@ -13,6 +13,7 @@ from matplotlib.patches import Patch
 
 from tacit.posterior import HiddenStatesPosterior, Posterior
 from tacit.posterior.hidden_states import STATE
+from tacit.posterior.topics import TOPIC, TopicPosterior
 from tacit.spec.errors import ModelError
 
 _WIDEST = 16.0  # inches
@@ -101,6 +102,40 @@ def profiles(
     panels[-1].set_xlabel(f"probability, with {100 * level:g}% intervals")
     handles, names_of = panels[0].get_legend_handles_labels()
     figure.legend(handles, names_of, loc="outside right upper", frameon=False)
+    return figure
+
+
+def topics(posterior: Posterior, words: int = 8, most: int = 12, level: float = 0.9) -> Figure:
+    """The most probable words of the largest topics, with intervals.
+
+    Parameters
+    ----------
+    posterior
+        Of a topic model.
+    words, most
+        How many words of how many topics.
+    level
+        Of the intervals, which include the privacy noise.
+    """
+    if not isinstance(posterior, TopicPosterior):
+        raise ModelError(f"Expected the posterior of a topic model, got {posterior!r}.")
+    table = posterior.summary(level, words=words)
+    shown = list(dict.fromkeys(table.index.get_level_values(TOPIC)))[:most]
+    columns = min(4, len(shown))
+    rows = -(-len(shown) // columns)
+    figure = Figure(figsize=(3 * columns, 0.5 + rows * (0.6 + 0.19 * words)), layout="constrained")
+    panels = np.ravel(figure.subplots(rows, columns, squeeze=False))
+    for axes, topic in zip(panels, shown):
+        some = table.loc[topic].iloc[::-1]
+        low, high = some.iloc[:, 2], some.iloc[:, 3]
+        axes.barh(some.index, some["mean"], color=_FEW[0], alpha=0.6)
+        axes.hlines(some.index, low, high, color="black", linewidth=1)
+        axes.set_title(f"topic {topic}", fontsize=9)
+        axes.tick_params(labelsize=8, length=2)
+        axes.tick_params(axis="y", length=0)
+        axes.set_xlim(left=0)
+    for axes in panels[len(shown) :]:
+        axes.set_visible(False)
     return figure
 
 

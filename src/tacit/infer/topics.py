@@ -27,26 +27,61 @@ def padded(rows: np.ndarray) -> np.ndarray:
 def expected(words: Any, weights: Any, state: Any, out: Any) -> None:
     """One document's expected counts of its words in each topic: a map for the wall.
 
-    The state holds `padded` rows, and alpha, a length, a tolerance and how many rounds at most. The
-    document counts as one of that length; 0 leaves it as it is.
+    The state holds `padded` rows, how much each word may say of the document's topics, and alpha, a
+    tolerance, how many rounds at most, a length and whether to take roots. The document counts as
+    one of that length; 0 leaves it as it is. With roots its words have the roots of their counts,
+    and its numbers together norm 1.
     """
-    rows, settings = state
+    rows, say, settings = state
     count, topics = out.shape
     total = weights.sum()
     if total <= 0:
         return
-    scale = settings[1] / total if settings[1] > 0 else 1.0
+    scale = settings[3] / total if settings[3] > 0 else 1.0
     mine = np.zeros((count, rows.shape[1]), np.float32)
+    counts = np.zeros(count, np.float32)
     for i in range(count):
         mine[i] = rows[words[i]]
-    counts = (weights * scale).astype(np.float32)
+        counts[i] = weights[i] * scale * say[words[i]]
     gamma = np.zeros(rows.shape[1], np.float32)
     theta, shares = np.zeros_like(gamma), np.zeros_like(counts)
-    tolerance = settings[2] * topics / rows.shape[1]
-    mixed(mine, counts, settings[0], tolerance, int(settings[3]), gamma, theta, shares)
+    tolerance = settings[1] * topics / rows.shape[1]
+    mixed(mine, counts, settings[0], tolerance, int(settings[2]), gamma, theta, shares)
+    roots = settings[4] > 0
+    square = 0.0
     for i in range(count):
+        together = 1e-30
         for k in range(topics):
-            out[i, k] = shares[i] * mine[i, k] * theta[k]
+            out[i, k] = mine[i, k] * theta[k]
+            together += out[i, k]
+        factor = (np.sqrt(weights[i]) if roots else weights[i] * scale) / together
+        for k in range(topics):
+            out[i, k] *= factor
+            square += out[i, k] ** 2
+    if roots and square > 0:
+        out /= np.sqrt(square)
+
+
+def rooted(words: Any, weights: Any, state: Any, out: Any) -> None:
+    """The roots of how often words occur, a document's together of norm 1: another map."""
+    total = weights.sum()
+    if total <= 0:
+        return
+    for i in range(words.size):
+        out[i, 0] = np.sqrt(weights[i] / total)
+
+
+def together(words: Any, weights: Any, state: Any, out: Any) -> None:
+    """Which words occur together: products of roots, above the diagonal, together of norm 1."""
+    total = weights.sum()
+    squares = (weights**2).sum()
+    pairs = (total**2 - squares) / 2
+    if pairs <= 0:
+        return
+    for i in range(words.size):
+        for j in range(words.size):
+            if words[i] < words[j]:
+                out[i, words[j]] = np.sqrt(weights[i] * weights[j] / pairs)
 
 
 @numba.njit(nogil=True, cache=True)
@@ -127,14 +162,13 @@ def completion(
     return float(np.exp(-log_probability(scored, theta, topics).sum() / scored.sum()))
 
 
-def bound(documents: csr_matrix, concentration: np.ndarray, alpha: float, **how: Any) -> float:
+def bound(documents: csr_matrix, topics: np.ndarray, alpha: float, **how: Any) -> float:
     """The perplexity that a variational bound gives (Hoffman et al. 2010, equation 16)."""
-    rows = np.exp(digamma(concentration) - digamma(concentration.sum(axis=0)))
-    gamma = mixtures(documents, rows, alpha, **how).astype(float)
+    gamma = mixtures(documents, topics, alpha, **how).astype(float)
     total = gamma.sum(axis=1, keepdims=True)
     log_theta = digamma(gamma) - digamma(total)
-    topics = gamma.shape[1]
-    prior = gammaln(topics * alpha) - topics * gammaln(alpha) + (alpha - 1) * log_theta.sum(axis=1)
+    count = gamma.shape[1]
+    prior = gammaln(count * alpha) - count * gammaln(alpha) + (alpha - 1) * log_theta.sum(axis=1)
     own = gammaln(total[:, 0]) - gammaln(gamma).sum(axis=1) + ((gamma - 1) * log_theta).sum(axis=1)
-    words = log_probability(documents, np.exp(log_theta), rows)
+    words = log_probability(documents, np.exp(log_theta), topics)
     return float(np.exp(-(words + prior - own).sum() / documents.sum()))

@@ -108,7 +108,8 @@ class VIPS:
         how = Sampling.of(options)  # type: ignore[arg-type]
         units = self._units(releaser)
         schema = releaser.schema
-        variational = model.variational(schema, setting_of(self, units, schema.neighbours))
+        setting = setting_of(self, units, schema.neighbours, how.noise == "aware")
+        variational = model.variational(schema, setting)
         mine = self._with(variational.course)
         # Public randomness, and the same again where a name is replayed.
         sums = variational.start(np.random.default_rng(how.seed or 0))

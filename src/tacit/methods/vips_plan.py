@@ -43,12 +43,12 @@ class _Part:
         return Steps(self.count, noise, self.sampling, self.geometry, self.numbers)
 
 
-def setting_of(how: Any, units: int, neighbours: Neighbours) -> Setting:
+def setting_of(how: Any, units: int, neighbours: Neighbours, aware: bool) -> Setting:
     """What a model may know before it says how it is to be fitted."""
     if how.noise_multiplier is not None:
-        return Setting(units, float(how.noise_multiplier))
+        return Setting(units, float(how.noise_multiplier), aware)
     mu = gaussian_mu(float(how.epsilon), float(how.delta))
-    return Setting(units, sensitivity_factor("free", neighbours) / mu)
+    return Setting(units, sensitivity_factor("free", neighbours) / mu, aware)
 
 
 def plan_of(

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, get_args
 
-import numpy as np
-from scipy.special import digamma
-
-from tacit.infer.topics import expected, padded
 from tacit.models.description import describe, number
+from tacit.models.lda_fit import Topics, aware_topics, documents_of, plain_topics
 from tacit.posterior.topics import TopicPosterior
-from tacit.spec.columns import Tokens
 from tacit.spec.errors import ModelError
-from tacit.spec.maps import SparseMap
 from tacit.spec.release import Release
 from tacit.spec.sampling import Sampling
 from tacit.spec.schema import Schema
-from tacit.spec.sums import BoundedSum
-from tacit.spec.variational import Course, Setting, Sums, Variational
+from tacit.spec.variational import Setting, Variational
 
-_TOLERANCE, _ROUNDS = 1e-3, 100
+Weighting = Literal["root", "length"]
 
 
 @dataclass(frozen=True)
@@ -32,16 +27,16 @@ class LDA:
         How many.
     alpha, eta
         Dirichlet concentrations of a document's topics and of a topic's words. Default: 1 / topics.
-    length
-        How many words each document counts as, whatever its length: what is protected is the
-        document, and a long one has no more to say than a short one.
-    clip
-        The largest norm of one document's share of the statistics, as a fraction of the length.
+    weighting
+        What a document adds to the statistics. "root": the roots of its counts, scaled to norm 1,
+        so that each has as much to say as privacy allows. "length": its counts as if it had
+        `length` words, cut down to a norm of `clip` times the length, as in the paper.
     """
 
     topics: int
     alpha: float | None = None
     eta: float | None = None
+    weighting: Weighting = "root"
     length: float = 500
     clip: float = 0.1
 
@@ -54,52 +49,15 @@ class LDA:
             object.__setattr__(self, what, value)
         for what in ("length", "clip"):
             object.__setattr__(self, what, number(getattr(self, what), what, above=0))
+        if self.weighting not in get_args(Weighting):
+            raise ModelError(f'Expected weighting={self.weighting!r} to be "root" or "length".')
 
     def variational(self, schema: Schema, setting: Setting) -> Variational:
-        column = _documents(schema)
-        shape = len(column.vocabulary), self.topics
-        spread = SparseMap(expected, width=self.topics)
-        # Without noise a document is as long as it is, and nothing needs a bound.
-        length = self.length if setting.noise else 0.0
-        clip = (
-            self.clip * self.length
-            if setting.noise
-            else column.max_length * float(schema.max_rows_per_unit)
-        )
-
-        def start(rng: np.random.Generator) -> Sums:
-            return Sums({"sum": rng.gamma(100, 0.01, size=shape)}, {"sum": 0.0})
-
-        def question(concentration: np.ndarray) -> BoundedSum:
-            rows = np.exp(digamma(concentration) - digamma(concentration.sum(axis=0)))
-            settings = np.array([self.alpha, length, _TOLERANCE, _ROUNDS])
-            return BoundedSum(
-                spread,
-                column.name,
-                size=shape,
-                clip=clip,
-                geometry="nonnegative",
-                state=(padded(rows), settings),
-            )
-
-        def beliefs(sums: Sums) -> np.ndarray:
-            return self.eta + np.maximum(sums.values["sum"] - sums.sd["sum"], 0.0)
-
-        course = Course(4)
-        if not setting.noise:  # small batches are fast, and take nothing away
-            course = Course(4, batch_size=1000, tau0=64, kappa=0.5)
-        return Variational(start, question, beliefs, course)
+        if setting.noise and setting.aware and self.weighting == "root":
+            return aware_topics(self, documents_of(schema), setting)
+        return plain_topics(self, documents_of(schema), schema, setting)
 
     def variational_posterior(
-        self, release: Release, beliefs: np.ndarray, sampling: Sampling
+        self, release: Release, beliefs: Topics, sampling: Sampling
     ) -> TopicPosterior:
         return TopicPosterior.believed(describe(self), release, beliefs, sampling)
-
-
-def _documents(schema: Schema) -> Tokens:
-    columns = [column for column in schema.columns if isinstance(column, Tokens)]
-    if len(columns) != 1:
-        raise ModelError(
-            "Expected one column of documents: Schema(tacit.Tokens(name, vocabulary, 500), ...)."
-        )
-    return columns[0]

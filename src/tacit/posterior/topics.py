@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 from scipy.sparse import csr_matrix, issparse
-from scipy.special import digamma
+from scipy.stats import norm
 
 from tacit.infer.topics import bound, completion, mixtures
 from tacit.posterior.base import Posterior
@@ -24,51 +24,85 @@ _HOW = {"tolerance": 1e-3, "most": 200}
 
 
 class TopicPosterior(Posterior):
-    """Dirichlet beliefs about the words of each topic.
+    """Beliefs about the words of each topic.
 
-    `draws["concentration"]` holds the parameters of the beliefs themselves: draws of all words of
-    all topics would fill the memory. `sample` draws as many as are asked for.
+    `draws` holds the weights of words, which are in proportion to their probabilities, and how well
+    they are known, privacy noise included: draws of all words of all topics would fill the memory.
+    `sample` draws as many as are asked for.
     """
 
     @classmethod
     def believed(
-        cls,
-        model: Mapping[str, Any],
-        release: Release,
-        concentration: np.ndarray,
-        sampling: Sampling,
+        cls, model: Mapping[str, Any], release: Release, beliefs: Any, sampling: Sampling
     ) -> Self:
-        """From the concentrations, words by topics."""
+        """From `weight` and `spread`, words by topics."""
         words = _tokens(release).vocabulary
+        arrays = {"weight": beliefs.weight, "spread": beliefs.spread}
         return cls(
-            draws={"concentration": np.ascontiguousarray(concentration.T)[None, None]},
-            dims={"concentration": (TOPIC, WORD)},
-            coords={TOPIC: tuple(range(concentration.shape[1])), WORD: words},
+            draws={k: np.ascontiguousarray(v.T)[None, None] for k, v in arrays.items()},
+            dims=dict.fromkeys(arrays, (TOPIC, WORD)),
+            coords={TOPIC: tuple(range(beliefs.weight.shape[1])), WORD: words},
             model=model,
             releases=(release,),
             noise=sampling.noise,
         )
 
     @property
-    def concentration(self) -> np.ndarray:
-        return self.draws["concentration"][0, 0]
-
-    @property
     def topics(self) -> np.ndarray:
         """The expected probability of each word in each topic (topic, word)."""
-        return self.concentration / self.concentration.sum(axis=1, keepdims=True)
+        weight = self.draws["weight"][0, 0]
+        return weight / weight.sum(axis=1, keepdims=True)
+
+    def mean(self, variable: str | None = None) -> Any:
+        return self.topics if variable is None else super().mean(variable)
+
+    def sample(self, n: int, variable: str | None = None, *, seed: int = 0) -> np.ndarray:
+        """`n` draws of the topics (draw, topic, word)."""
+        if variable is not None:
+            return super().sample(n, variable)
+        rng = np.random.default_rng(seed)
+        weight, spread = (self.draws[name][0, 0] for name in ("weight", "spread"))
+        drawn = np.abs(weight + spread * rng.standard_normal((n, *weight.shape)))
+        return drawn / drawn.sum(axis=2, keepdims=True)
+
+    def interval(self, level: float = 0.9, variable: str | None = None) -> tuple[Any, Any]:
+        """The interval of each word's probability in each topic (topic, word)."""
+        if variable is not None:
+            return super().interval(level, variable)
+        if not 0 < level < 1:
+            raise ModelError(f"Expected 0 < level={level} < 1.")
+        weight, spread = (self.draws[name][0, 0] for name in ("weight", "spread"))
+        total = weight.sum(axis=1, keepdims=True)
+        wide = norm.ppf((1 + level) / 2) * spread
+        return np.maximum(weight - wide, 0.0) / total, np.minimum((weight + wide) / total, 1.0)
+
+    def summary(self, level: float = 0.9, words: int = 10) -> pd.DataFrame:
+        """Mean, standard deviation and interval of the most probable words of each topic."""
+        low, high = self.interval(level)
+        sd = self.draws["spread"][0, 0] / self.draws["weight"][0, 0].sum(axis=1, keepdims=True)
+        top = self.top_words(words)
+        place = {word: i for i, word in enumerate(self.coords[WORD])}
+        names = [(topic, word) for topic in top.index for word in top.loc[topic]]
+        rows = [topic for topic, _ in names], [place[word] for _, word in names]
+        columns = {
+            "mean": self.topics[rows],
+            "sd": sd[rows],
+            f"{50 - 50 * level:g}%": low[rows],
+            f"{50 + 50 * level:g}%": high[rows],
+        }
+        return pd.DataFrame(columns, index=pd.MultiIndex.from_tuples(names, names=[TOPIC, WORD]))
 
     def top_words(self, n: int = 10) -> pd.DataFrame:
         """The most probable words of each topic, one topic a row, the largest topics first."""
         words = np.array(self.coords[WORD], dtype=object)
         order = np.argsort(-self.topics, axis=1, kind="stable")[:, :n]
-        size = self.concentration.sum(axis=1)
+        size = self.draws["weight"][0, 0].sum(axis=1)
         index = np.argsort(-size, kind="stable")
         return pd.DataFrame(words[order[index]], index=pd.Index(index, name=TOPIC))
 
     def transform(self, documents: Any) -> np.ndarray:
         """Expected shares of topics (document, topic) in documents that you already have."""
-        gamma = mixtures(self._counts(documents), self._rows(), self._alpha, **_HOW)
+        gamma = mixtures(self._counts(documents), self.topics.T, self._alpha, **_HOW)
         return gamma / gamma.sum(axis=1, keepdims=True)
 
     def perplexity(self, documents: Any, method: str = "completion", *, seed: int = 0) -> float:
@@ -84,17 +118,12 @@ class TopicPosterior(Posterior):
             rng = np.random.default_rng(seed)
             return completion(counts, self.topics.T, self._alpha, rng, **_HOW)
         if method == "bound":
-            return bound(counts, self.concentration.T, self._alpha, **_HOW)
+            return bound(counts, self.topics.T, self._alpha, **_HOW)
         raise ModelError(f'Expected method={method!r} to be "completion" or "bound".')
 
     @property
     def _alpha(self) -> float:
         return float(self.model["alpha"])
-
-    def _rows(self) -> np.ndarray:
-        """exp(E[log p]), words by topics."""
-        concentration = self.concentration.T
-        return np.exp(digamma(concentration) - digamma(concentration.sum(axis=0)))
 
     def _counts(self, documents: Any) -> csr_matrix:
         if hasattr(documents, "prepay"):

@@ -37,11 +37,14 @@ class SparseMap:
     """`function(words, weights, state, out)` for a document, compiled by the wall.
 
     `words` are the positions of its words in the vocabulary and `weights` how often each occurs;
-    `out` has a zeroed row of `width` numbers for each of these words, and for no other.
+    `out` has a zeroed row of `width` numbers for each of these words, and for no other. With
+    `some`, the state is a tuple that begins with an array of a whole number for each word of the
+    vocabulary: by what position it is known to the map and in the sum, or -1 to leave it out.
     """
 
     function: Callable[[Any, Any, Any, Any], None]
     width: int
+    some: bool = False
 
     def __post_init__(self) -> None:
         _check_function(self)

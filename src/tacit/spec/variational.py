@@ -39,11 +39,13 @@ class Setting:
     """What is public of a fit before its first step.
 
     About how many `units` there are, and the `noise` multiplier that a single release would have
-    for all of the budget: 0 where there is none.
+    for all of the budget: 0 where there is none. `aware` is whether the model is to take it into
+    account.
     """
 
     units: int
     noise: float
+    aware: bool = True
 
 
 @dataclass(frozen=True)

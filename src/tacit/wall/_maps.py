@@ -61,16 +61,19 @@ class SparseKernel:
 
     loop: Callable[..., None]
     width: int
+    some: bool
 
     def start(
         self, documents: Documents, units: np.ndarray, state: Any, limits: np.ndarray
     ) -> Callable[[], np.ndarray]:
         size = int(limits[-1]["stop"])
         longest = documents.longest * self.width
+        places = state[0] if self.some else np.arange(size // self.width)
 
         def part(some: np.ndarray) -> np.ndarray:
             total = np.zeros(size, np.int64)
-            copies = np.zeros(documents.longest, np.int32), np.zeros(documents.longest)
+            words = np.zeros((2, documents.longest), np.int32)
+            copies = *words, np.zeros(documents.longest), places
             several = size if documents.several else 0
             scratch = (
                 np.zeros(longest),
@@ -141,7 +144,7 @@ def sparse_kernel(map_: SparseMap) -> SparseKernel:
 
     @numba.njit(nogil=True, error_model="numpy")
     def loop(
-        offsets, words, weights, starts, units, state, width, my_words, my_weights,
+        offsets, words, weights, starts, units, state, width, kept, my_words, my_weights, places,
         out, steps, sums, gathered, touched, seen, limits, total,
     ):  # fmt: skip
         for unit in units:
@@ -149,12 +152,17 @@ def sparse_kernel(map_: SparseMap) -> SparseKernel:
             alone = stop == first + 1
             count = 0
             for i in range(first, stop):
-                here = words[offsets[i] : offsets[i + 1]]
-                flat = out[: here.size * width]
+                length = 0
+                for j in range(offsets[i], offsets[i + 1]):
+                    place = places[words[j]]
+                    if place >= 0:
+                        kept[length] = my_words[length] = place
+                        my_weights[length] = weights[j]
+                        length += 1
+                here = kept[:length]
+                flat = out[: length * width]
                 flat[:] = 0.0
-                block = flat.reshape(here.size, width)
-                my_words[: here.size] = here
-                my_weights[: here.size] = weights[offsets[i] : offsets[i + 1]]
+                block = flat.reshape(length, width)
                 if not attempt(my_words[: here.size], my_weights[: here.size], state, block):
                     continue
                 if alone:
@@ -175,7 +183,7 @@ def sparse_kernel(map_: SparseMap) -> SparseKernel:
             flat = gathered[: count * width]
             add_words(flat, touched[:count], width, steps[: flat.size], limits, total)
 
-    return SparseKernel(loop, map_.width)
+    return SparseKernel(loop, map_.width, map_.some)
 
 
 def fixed_state(state: Any) -> Any:

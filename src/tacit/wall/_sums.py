@@ -92,6 +92,7 @@ class ResolvedSum:
             state = fixed_state(state)
             if kind_of(state) != kind_of(self.state):
                 kernel, state = _compiled(query, self.schema)
+            _check_places(query, self.schema, state)
         other = object.__new__(ResolvedSum)
         other.__dict__.update(self.__dict__, query=query, kernel=kernel, state=state)
         return other
@@ -138,8 +139,10 @@ def resolve_sum(query: BoundedSum, schema: Schema) -> ResolvedSum:
         (tokens,) = (schema[name] for name in query.columns)
         assert isinstance(tokens, Tokens)
         shape = (len(tokens.vocabulary), query.map.width)
-        if bounds[0].shape != shape:
+        if not query.map.some and bounds[0].shape != shape:
             raise QueryError(f"Expected size={shape}: a row for each word of the vocabulary.")
+        if len(bounds[0].shape) != 2 or bounds[0].shape[1] != query.map.width:
+            raise QueryError(f"Expected size=(words, {query.map.width}).")
         if bounds[0].geometry == "box":
             raise QueryError('Expected another geometry than "box" for a SparseMap.')
     blocks = tuple(_block(name, bound) for name, bound in query.blocks)
@@ -164,6 +167,7 @@ def _compiled(query: BoundedSum, schema: Schema) -> tuple[Kernel | None, Any]:
                 else sparse_kernel(query.map)
             )
             limits = limits_of(query.bounds, exact_noise(query.bounds))
+            _check_places(query, schema, state)
             tried(loop, columns, state, limits)
             return loop, state
         case JaxMap():
@@ -174,3 +178,23 @@ def _compiled(query: BoundedSum, schema: Schema) -> tuple[Kernel | None, Any]:
             return None, state
         case NamedMap(name=name):
             raise QueryError(f"Expected the map {name} itself: a saved release keeps its name.")
+
+
+def _check_places(query: BoundedSum, schema: Schema, state: Any) -> None:
+    """The loop adds where a public state says, which must be within the sum."""  # proof: maps
+    if not (isinstance(query.map, SparseMap) and query.map.some):
+        return
+    (column,) = (schema[name] for name in query.columns)
+    words, rows = len(column.vocabulary), query.bounds[0].shape[0]  # type: ignore[union-attr]
+    places = state[0] if isinstance(state, tuple) and state else np.zeros(0)
+    if not (
+        places.shape == (words,)
+        and places.dtype.kind in "iu"
+        and len(places)
+        and places.min() >= -1
+        and places.max() < rows
+    ):
+        raise QueryError(
+            f"Expected a state that begins with whole numbers from -1 to {rows - 1}, one for each "
+            f"of the {words} words."
+        )

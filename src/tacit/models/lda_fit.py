@@ -1,0 +1,178 @@
+"""How topics are fitted: what is asked of documents, and what is made of the answers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import digamma
+
+from tacit.infer.cooccurrence import factors
+from tacit.infer.denoise import denoised, denoised_sizes
+from tacit.infer.topics import expected, padded, rooted, together
+from tacit.spec.columns import Tokens
+from tacit.spec.errors import ModelError
+from tacit.spec.maps import SparseMap
+from tacit.spec.release import Release
+from tacit.spec.schema import Schema
+from tacit.spec.sums import BoundedSum
+from tacit.spec.variational import Course, Look, Setting, Sums, Variational
+
+_TOLERANCE, _ROUNDS = 1e-3, 100
+_WORDS = SparseMap(rooted, width=1)
+# Of the budget: for how frequent words are, for which occur together; the steps have the rest.
+_FREQUENT, _PAIRS, _STEPS = 0.05, 0.25, 4
+_GROWTH = 1.3**0.5  # a step has 1.3 times the budget of the one before
+_FLOOR = 0.003  # of what is expected of a word, in a topic where it was not seen
+_UNTOLD = 0.4  # of a topic to begin with: words as frequent as in all documents
+
+
+@dataclass(frozen=True)
+class Topics:
+    """What is believed of the topics, words by topics.
+
+    Weights that are in proportion to probabilities, how well they are known, the probabilities that
+    the expectation step takes, and which words have a say in it.
+    """
+
+    weight: np.ndarray
+    spread: np.ndarray
+    rows: np.ndarray
+    say: np.ndarray
+
+
+def documents_of(schema: Schema) -> Tokens:
+    """The column that holds the documents."""
+    columns = [column for column in schema.columns if isinstance(column, Tokens)]
+    if len(columns) != 1:
+        raise ModelError(
+            "Expected one column of documents: Schema(tacit.Tokens(name, vocabulary, 500), ...)."
+        )
+    return columns[0]
+
+
+def plain_topics(model: Any, column: Tokens, schema: Schema, setting: Setting) -> Variational:
+    """As Hoffman et al. (2010), and with noise as Park et al. (2020): sums taken at face value."""
+    shape = len(column.vocabulary), model.topics
+    ask = _Question(model, column, length=model.length, clip=model.clip * model.length)
+    if not setting.noise:  # a document is as long as it is, and nothing needs a bound
+        ask = _Question(model, column, clip=float(column.max_length * schema.max_rows_per_unit))
+    elif model.weighting == "root":
+        ask = _Question(model, column, roots=True)
+
+    def start(rng: np.random.Generator) -> Sums:
+        return Sums({"sum": rng.gamma(100, 0.01, size=shape)}, {"sum": 0.0})
+
+    def beliefs(sums: Sums) -> Topics:
+        weight = model.eta + np.maximum(sums.values["sum"], 0.0)
+        rows = np.exp(digamma(weight) - digamma(weight.sum(axis=0)))
+        return Topics(weight, np.sqrt(weight), rows, np.ones(shape[0]))
+
+    course = Course(_STEPS)
+    if not setting.noise:  # small batches are fast, and take nothing away
+        course = Course(_STEPS, batch_size=1000, tau0=64, kappa=0.5)
+    return Variational(start, ask, beliefs, course)
+
+
+def aware_topics(model: Any, column: Tokens, setting: Setting) -> Variational:
+    """Topics that know the noise.
+
+    Which words are frequent and which occur together is asked first, and gives topics to begin
+    with. Then every number of a step is taken for some multiple of what is expected of it, the
+    topic's size times the word's frequency, and cleared of noise by what all of them show of such
+    multiples.
+    """
+    words, topics = len(column.vocabulary), model.topics
+    noise = setting.noise / math.sqrt(_PAIRS)
+    most = round(5 * math.sqrt(setting.units / noise))
+    pairs = min(words, max(4 * topics, min(most, 4000)))
+    steady = (1 - _FREQUENT - _PAIRS) / _STEPS
+    looks = (
+        Look(
+            BoundedSum(_WORDS, column.name, size=(words, 1), clip=1.0, geometry="nonnegative"),
+            math.sqrt(steady / _FREQUENT),
+        ),
+        Look(
+            BoundedSum(
+                SparseMap(together, width=pairs, some=True),
+                column.name,
+                size=(pairs, pairs),
+                clip=1.0,
+                geometry="nonnegative",
+                state=(np.arange(words).clip(max=pairs - 1),),
+            ),
+            math.sqrt(steady / _PAIRS),
+            lambda question, before: question.at((_places(_frequency(before[0]), pairs),)),
+        ),
+    )
+    ask = _Question(model, column, roots=True)
+
+    def start(rng: np.random.Generator) -> Sums:
+        return Sums({"sum": np.zeros((words, topics))}, {"sum": 0.0})
+
+    def beliefs(sums: Sums) -> Topics:
+        if len(sums.before) < len(looks):  # before the first look: what a question looks like
+            flat = np.full((words, topics), 1 / words)
+            return Topics(flat, flat, flat, np.ones(words))
+        frequency = _frequency(sums.before[0])
+        if not sums.sd["sum"]:
+            return _begun(sums.before[1], frequency, topics)
+        seen = sums.values["sum"]
+        size = np.maximum(seen.sum(axis=0), 1e-3 * max(float(seen.sum(axis=0).max()), 1.0))
+        likely = np.outer(frequency / frequency.sum(), size)
+        rng = np.random.default_rng(0)  # which cells the prior is learnt from
+        weight, spread = denoised(seen, likely, sums.sd["sum"], rng)
+        weight += _FLOOR * likely
+        return Topics(weight, spread, weight / weight.sum(axis=0), np.ones(words))
+
+    return Variational(start, ask, beliefs, Course(_STEPS, growth=_GROWTH), looks)
+
+
+@dataclass(frozen=True)
+class _Question:
+    """The expectation step at some beliefs."""
+
+    model: Any
+    column: Tokens
+    length: float = 0.0
+    clip: float = 1.0
+    roots: bool = False
+
+    def __call__(self, beliefs: Topics) -> BoundedSum:
+        settings = [self.model.alpha, _TOLERANCE, _ROUNDS, self.length, float(self.roots)]
+        return BoundedSum(
+            SparseMap(expected, width=self.model.topics),
+            self.column.name,
+            size=beliefs.rows.shape,
+            clip=self.clip,
+            geometry="nonnegative",
+            state=(padded(beliefs.rows), beliefs.say.astype(np.float32), np.array(settings)),
+        )
+
+
+def _frequency(release: Release) -> np.ndarray:
+    return denoised_sizes(release.value, release.noise[0].scale)
+
+
+def _places(frequency: np.ndarray, most: int) -> np.ndarray:
+    """The positions of the most frequent words among themselves, and -1 for the others."""
+    chosen = np.sort(np.argsort(-frequency, kind="stable")[:most])
+    places = np.full(frequency.size, -1)
+    places[chosen] = np.arange(most)
+    return places
+
+
+def _begun(release: Release, frequency: np.ndarray, topics: int) -> Topics:
+    """Topics from which of the frequent words occur together: the others have no say yet."""
+    above = np.triu(release.value.reshape(release.blocks[0].shape), 1)
+    chosen = np.flatnonzero(_places(frequency, len(above)) >= 0)
+    found = factors(above + above.T, topics, np.random.default_rng(0))
+    found += 1e-6 * max(float(found.max()), 1e-9)
+    rows = np.tile(_UNTOLD * frequency[:, None] / frequency.sum(), topics)
+    rows[chosen] += (1 - _UNTOLD) * found / found.sum(axis=0)
+    rows /= rows.sum(axis=0)
+    say = np.zeros(len(frequency))
+    say[chosen] = 1.0
+    return Topics(rows, rows, rows, say)
