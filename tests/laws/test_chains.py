@@ -43,8 +43,12 @@ def skewed_slope(u):
 
 @pytest.mark.parametrize(
     "slope",
-    [skewed_slope, lambda u: 0.5 * skewed_slope(u) + 0.3, lambda u: np.full(3, np.nan)],
-    ids=["right", "wrong", "none"],
+    [
+        pytest.param(skewed_slope, id="right"),
+        pytest.param(lambda u: 0.5 * skewed_slope(u) + 0.3, id="wrong"),
+        # a law without numbers, below, has no slope either
+        pytest.param(lambda u: np.full(3, np.nan), id="none", marks=pytest.mark.slow),
+    ],
 )
 def test_the_slope_steers_and_does_not_bend(slope):
     steps = 30 if slope is skewed_slope else 100
@@ -72,7 +76,7 @@ def test_a_law_without_numbers_ends_somewhere(value):
     assert np.isfinite(ended).all()
 
 
-@pytest.mark.parametrize("pull", [0.0, 5.0, 60.0])
+@pytest.mark.parametrize("pull", [pytest.param(0.0, marks=pytest.mark.slow), 5.0, 60.0])
 def test_a_law_that_leans_on_the_edge_of_a_ball(pull):
     """exp(pull x_1) on a ball of 20 dimensions: x_1 has the density exp(pull t) (1 - t^2)^9.5."""
     ball, slope = BallMap(20, 1.0), np.zeros(20)

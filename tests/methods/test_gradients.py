@@ -95,8 +95,9 @@ def check(posterior, n=400, worth=0.02, heat=1.0):
 # The target
 
 
+# All records at once are what a temperature, below, is tried on.
 @pytest.mark.parametrize("sampler", SAMPLERS)
-@pytest.mark.parametrize("rate", [1.0, 0.5])
+@pytest.mark.parametrize("rate", [pytest.param(1.0, marks=pytest.mark.slow), 0.5])
 def test_at_a_large_epsilon_the_draws_are_the_posteriors(sampler, rate):
     how = sampler(490, 1e-6, steps=6000, sampling_rate=rate)
     posterior = tacit.fit(MODEL, tacit.Public(table(), schema(), seed=1), how, seed=2)
@@ -143,14 +144,22 @@ def test_draws_do_not_depend_on_the_unit_of_length():
 # Schedules
 
 
-@pytest.mark.parametrize("sampler", [tacit.SGLD, tacit.SGHMC, tacit.SGNHT])
+SCHEDULES = (
+    tacit.Constant(1e-4),
+    1.5e-4,
+    tacit.Polynomial(1e-3, 10, 0.33),
+    tacit.PhaseTransition(0.2),
+)
+SCHEDULED = (tacit.SGLD, tacit.SGHMC, tacit.SGNHT)
+
+
+# Each schedule with one sampler and each sampler with a schedule; the other pairs are slow.
 @pytest.mark.parametrize(
-    "schedule",
+    ("sampler", "schedule"),
     [
-        tacit.Constant(1e-4),
-        1.5e-4,
-        tacit.Polynomial(1e-3, 10, 0.33),
-        tacit.PhaseTransition(0.2),
+        pytest.param(sampler, schedule, marks=[] if j % 3 == i else pytest.mark.slow)
+        for i, sampler in enumerate(SCHEDULED)
+        for j, schedule in enumerate(SCHEDULES)
     ],
     ids=str,
 )

@@ -62,7 +62,9 @@ def test_a_penalty_walk_is_the_posteriors_whatever_the_noise():
     check(p, beta(122, 81), sd_within=0.25)
 
 
-@pytest.mark.parametrize(("epsilon", "heat"), [(2400, 5), (1200, 10)])
+@pytest.mark.parametrize(
+    ("epsilon", "heat"), [pytest.param(2400, 5, marks=pytest.mark.slow), (1200, 10)]
+)
 def test_at_a_moderate_epsilon_the_likelihood_is_tempered_and_the_prior_is_not(epsilon, heat):
     p, post = walked(tacit.PrivateMetropolis(epsilon, steps=6000, step=1.0), coins(54, 6))
     assert post.releases[0].noise[0].scale == pytest.approx(heat, rel=1e-5)
