@@ -18,6 +18,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+@pytest.mark.no_cover
 def test_python_on_a_page_runs(page, tmp_path, monkeypatch, capsys):
     """In order and in one session, as a reader would; a text block shows what was printed."""
     monkeypatch.chdir(tmp_path)

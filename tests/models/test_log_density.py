@@ -180,6 +180,7 @@ def nuts(name):
     # the second by the sampler of the first
     ["logistic", pytest.param("poisson", marks=pytest.mark.slow), "hierarchical"],
 )
+@pytest.mark.no_cover
 def test_at_a_large_epsilon_a_numpyro_model_has_its_posterior(name):
     # Fisher scoring takes normal steps, which a posterior like a funnel is not made for
     sampler = tacit.SGNHT if name == "hierarchical" else tacit.SGFS

@@ -12,6 +12,7 @@ import tacit
 from tacit.testing import simulated_release
 
 SETTINGS = [(20, 0.1), (100, 0.1), (100, 1.0), (1000, 0.5)]
+pytestmark = pytest.mark.no_cover
 RELATIONS = ["replace_one", "add_remove"]
 
 

@@ -12,6 +12,7 @@ import tacit
 from tests.statistical.families import FAMILIES, RELATIONS, calibrate
 from tests.statistical.test_calibration import alarm, uniform_p
 
+pytestmark = pytest.mark.no_cover
 FEW, MANY = 100, 500
 # Under add_remove there is one fixed n, which a weak prior on it meets only on average.
 OFF = {"replace_one": 0.02, "add_remove": 0.03}

@@ -216,6 +216,7 @@ BOX, BALL = tacit.Box((-1, -0.5), (1, 1.5)), tacit.Ball(2, 1.0)
         pytest.param(BALL, near_slopes, id="ball-gradient", marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.no_cover
 def test_a_chain_in_two_dimensions_has_the_law_of_a_fine_grid(region, slopes):
     x = np.random.default_rng(5).uniform(-1, 1, 60) * 0.8 + 0.2
     draws, heat = 1000, 3.0
