@@ -30,16 +30,24 @@ def _shorten_nuts(monkeypatch):
     monkeypatch.setattr(infer, "NUTS", lambda model: nuts(model, max_tree_depth=4))
 
 
-@pytest.mark.parametrize("nuts", ["short", pytest.param("as shown", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+WITH_NUTS = [page for page in PAGES if "numpyro.infer" in page.read_text()]
+
+
+@pytest.mark.parametrize(
+    ("page", "short"),
+    [
+        *(pytest.param(page, page in WITH_NUTS, id=page.name) for page in PAGES),
+        *(
+            pytest.param(page, False, id=f"{page.name}, NUTS as shown", marks=pytest.mark.slow)
+            for page in WITH_NUTS
+        ),
+    ],
+)
 @pytest.mark.no_cover
-def test_python_on_a_page_runs(page, nuts, tmp_path, monkeypatch, capsys):
+def test_python_on_a_page_runs(page, short, tmp_path, monkeypatch, capsys):
     """In order and in one session, as a reader would; a text block shows what was printed."""
-    if "numpyro.infer" in page.read_text():
-        if nuts == "short":
-            _shorten_nuts(monkeypatch)
-    elif nuts == "as shown":
-        pytest.skip("no NUTS on this page")
+    if short:
+        _shorten_nuts(monkeypatch)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")
     session, printed = {"__name__": "page"}, None
