@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.filled
 
-.PHONY: setup demo test lint audit bench reproduce calibration mechanisms clean
+.PHONY: setup demo test slow lint audit bench reproduce calibration mechanisms clean
 
 setup: $(STAMP)
 
@@ -24,8 +24,9 @@ lint: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# Each worker begins with half of the files, so that it compiles once what the tests of a file share.
 test: lint
-	$(BIN)/pytest -n 2 --cov --cov-report=term
+	$(BIN)/pytest -n 2 --dist worksteal --cov --cov-report=term
 
 # Attacks at full size; the result is committed under docs/.
 audit: $(STAMP)
@@ -45,9 +46,12 @@ reproduce: $(STAMP)
 	$(BIN)/python reproductions/war_logs.py
 	$(BIN)/python reproductions/privacy_for_free.py
 
+# What `make test` leaves out for its length: tests marked slow, wherever they are.
+slow: $(STAMP)
+	$(BIN)/pytest -n 2 --dist worksteal -m slow tests
+
 # Coverage of the intervals at full size; the result is committed under docs/.
-calibration: $(STAMP)
-	$(BIN)/pytest -n 2 -m slow tests/statistical
+calibration: slow
 	$(BIN)/python benchmarks/calibration.py
 
 # Errors and coverage of every mechanism, and of posterior means beside the papers' mechanism;

@@ -30,6 +30,19 @@ def exact(data: Any, schema: tacit.Schema, query: tacit.Counts) -> np.ndarray:
     return tacit.Public(data, schema).release(query, tacit.Exact()).value
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Any:
+    """Fixtures of a test that is not traced (`no_cover`) are not traced either."""
+    tracing = getattr(item.config.pluginmanager.getplugin("_cov"), "cov_controller", None)
+    if tracing is None or item.get_closest_marker("no_cover") is None:
+        return (yield)
+    tracing.pause()
+    try:
+        return (yield)
+    finally:
+        tracing.resume()
+
+
 @pytest.fixture
 def wall(tmp_path: Path) -> tacit.Wall:
     return tacit.Wall(

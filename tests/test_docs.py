@@ -17,9 +17,37 @@ ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
-def test_python_on_a_page_runs(page, tmp_path, monkeypatch, capsys):
+def _shorten_nuts(monkeypatch):
+    """A few short trees, for pages that show NUTS: what is printed differs in its numbers alone."""
+    infer = pytest.importorskip("numpyro.infer")
+    mcmc, nuts = infer.MCMC, infer.NUTS
+
+    def short(kernel, *, num_warmup, num_samples, **options):
+        few = {"num_warmup": min(num_warmup, 20), "num_samples": min(num_samples, 20)}
+        return mcmc(kernel, **few, **options)
+
+    monkeypatch.setattr(infer, "MCMC", short)
+    monkeypatch.setattr(infer, "NUTS", lambda model: nuts(model, max_tree_depth=4))
+
+
+WITH_NUTS = [page for page in PAGES if "numpyro.infer" in page.read_text()]
+
+
+@pytest.mark.parametrize(
+    ("page", "short"),
+    [
+        *(pytest.param(page, page in WITH_NUTS, id=page.name) for page in PAGES),
+        *(
+            pytest.param(page, False, id=f"{page.name}, NUTS as shown", marks=pytest.mark.slow)
+            for page in WITH_NUTS
+        ),
+    ],
+)
+@pytest.mark.no_cover
+def test_python_on_a_page_runs(page, short, tmp_path, monkeypatch, capsys):
     """In order and in one session, as a reader would; a text block shows what was printed."""
+    if short:
+        _shorten_nuts(monkeypatch)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")
     session, printed = {"__name__": "page"}, None

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.no_cover
 FOLDER = Path(__file__).parent.parent / "reproductions"
 
 

@@ -1,6 +1,7 @@
 """Audits of choices, log-likelihoods and hidden states see what they should. Alarms: 1e-6."""
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -14,11 +15,15 @@ from tacit.wall._choice import ResolvedChoice
 from tacit.wall._density import ResolvedDensity
 from tacit.wall._states import ResolvedStates
 
-GAMES = [*choice_games(), *density_games(), *state_games()]
+
+@cache
+def games():
+    """Not while tests are collected: some compile a map."""
+    return [*choice_games(), *density_games(), *state_games()]
 
 
 def test_every_new_mechanism_is_audited():
-    names = " ".join(game.name for game in GAMES)
+    names = " ".join(game.name for game in games())
     for kind in (
         "choice",
         "annealed",
@@ -30,11 +35,11 @@ def test_every_new_mechanism_is_audited():
         "two rows a unit",
     ):
         assert kind in names
-    assert {"add_remove", "replace_one"} <= {game.name.split(", ")[-1] for game in GAMES}
+    assert {"add_remove", "replace_one"} <= {game.name.split(", ")[-1] for game in games()}
 
 
 def test_a_metropolis_rule_gives_itself_away_for_good():
-    (game,) = [game for game in GAMES if "Barker" in game.name]
+    (game,) = [game for game in games() if "Barker" in game.name]
     assert game.broken(100) == np.inf
 
 
@@ -57,7 +62,7 @@ def test_draws_of_another_law_are_noticed(kind, name, monkeypatch):
         return original(self, statistic, colder, words)
 
     monkeypatch.setattr(kind, "sample", cold)
-    (game,) = [game for game in GAMES if game.name.startswith(name)]
+    (game,) = [game for game in games() if game.name.startswith(name)]
     assert game.honest(4_000) == np.inf
 
 

@@ -5,6 +5,7 @@ A new model joins by being listed in MODELS and given an example here.
 
 import json
 from dataclasses import replace
+from functools import cache
 from itertools import product
 
 import numpy as np
@@ -16,6 +17,7 @@ from tacit.models import MODELS, model_from_description
 from tacit.models.description import describe
 from tacit.spec.protocols import DrawModel, StatisticsModel
 from tacit.testing import simulated_release
+from tacit.wall import _counts, _draw, _moments
 
 EXAMPLES = {
     "BetaBernoulli": tacit.BetaBernoulli("kind", success=["b", "c"], prior=(2, 3)),
@@ -115,11 +117,38 @@ def schema(neighbours: str, default: bool = False, **options) -> tacit.Schema:
     )
 
 
+@pytest.fixture(scope="module", autouse=True)
+def read_once():
+    """Nearly all the time of a fit is the engine's: it is asked once for each table and question.
+
+    What it counts does not depend on the mechanism, which is what most fits here differ in.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        counted = cache(_counts.count_cells)
+        for module in (_counts, _draw):
+            patch.setattr(module, "count_cells", counted)
+        patch.setattr(_moments, "_sums", cache(_moments._sums))
+        yield
+    wall.cache_clear()
+    public.cache_clear()
+
+
+@cache
+def wall(neighbours, options, n, kind):
+    """One for all models, which it can afford."""
+    described = schema(neighbours, **dict(options))
+    budget = tacit.Budget(10**6, 0.1)
+    return tacit.Wall(table(n, kind), described, budget=budget, ledger=":memory:")
+
+
+@cache
+def public(neighbours, options=(), n=600, kind="plain"):
+    return tacit.Public(table(n, kind), schema(neighbours, **dict(options)))
+
+
 def fit(model, how, neighbours, options, n=600, kind="plain", **sampling):
-    described = schema(neighbours, **options)
-    data = table(n, kind)
-    wall = tacit.Wall(data, described, budget=tacit.Budget(10**5, 0.1), ledger=":memory:")
-    return tacit.fit(model, wall, how, **{"draws": 200, "chains": 2, **sampling})
+    behind = wall(neighbours, tuple(options.items()), n, kind)
+    return tacit.fit(model, behind, how, **{"draws": 200, "chains": 2, **sampling})
 
 
 def everything(name):
@@ -203,8 +232,8 @@ def test_much_budget_meets_no_noise(name):
     """At epsilon 10^4 the private posterior is the non-private one, under every kind of schema."""
     for neighbours, options in everything(name):
         private = fit(EXAMPLES[name], tacit.Laplace(10**4), neighbours, options, seed=1)
-        public = tacit.Public(table(), schema(neighbours, **options))
-        exact = tacit.fit(EXAMPLES[name], public, tacit.Exact(), draws=200, chains=2, seed=2)
+        known = public(neighbours, tuple(options.items()))
+        exact = tacit.fit(EXAMPLES[name], known, tacit.Exact(), draws=200, chains=2, seed=2)
         sd = exact.sample(400).std(axis=0)
         # two means of 400 draws differ by more than 6 of their own errors once in 10^9
         np.testing.assert_array_less(
@@ -245,7 +274,10 @@ def test_nothing_is_learnt_from_noise(name):
     assert kstest(posterior.sample(4000)[::every], prior.cdf).pvalue > 1e-6
 
 
-@pytest.mark.parametrize("n", [0, 1, 2, 3])
+FEW = [0, 1, *(pytest.param(n, marks=pytest.mark.slow) for n in (2, 3))]
+
+
+@pytest.mark.parametrize("n", FEW)
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_few_rows_are_no_error(name, n):
     ways = [(*how, "aware") for how in everything(name)] + [(*everything(name)[0], "plugin")]
@@ -269,8 +301,8 @@ def test_strange_data_are_no_error(name, kind):
         how = tacit.Laplace(epsilon)
         posterior = fit(EXAMPLES[name], how, neighbours, {}, kind=kind, noise=noise, draws=50)
         assert np.all(np.isfinite(posterior.summary()))
-    public = tacit.Public(table(600, kind), schema("replace_one"))
-    posterior = tacit.fit(EXAMPLES[name], public, tacit.Exact(), draws=50)
+    known = public("replace_one", kind=kind)
+    posterior = tacit.fit(EXAMPLES[name], known, tacit.Exact(), draws=50)
     assert np.all(np.isfinite(posterior.summary()))
 
 
@@ -350,9 +382,9 @@ def test_predictive_draws_are_of_the_right_kind(name):
 def test_another_prior_is_free(name):
     described = schema("replace_one", default=True)
     budget = tacit.Budget(10, 1e-6)
-    wall = tacit.Wall(table(), described, budget=budget, ledger=":memory:")
-    posterior = tacit.fit(EXAMPLES[name], wall, tacit.Laplace(2), seed=1)
-    left = wall.remaining
+    behind = tacit.Wall(table(), described, budget=budget, ledger=":memory:")
+    posterior = tacit.fit(EXAMPLES[name], behind, tacit.Laplace(2), seed=1)
+    left = behind.remaining
     model, (release,) = EXAMPLES[name], posterior.releases
     other = {
         "LinearRegression": {"prior_scale": 2.0},
@@ -372,7 +404,7 @@ def test_another_prior_is_free(name):
         return model.log_prior(draws, release) + np.tanh(first)
 
     tacit.with_prior(posterior, tilted, seed=1)
-    assert wall.remaining == left
+    assert behind.remaining == left
 
 
 def grid_means(log, at):

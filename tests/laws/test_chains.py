@@ -16,6 +16,7 @@ def uniform(seed):
     return lambda n: np.maximum(rng.random(n), 1e-300)
 
 
+@pytest.mark.no_cover
 def test_a_walk_learns_a_narrow_ridge():
     """Standard deviations of 1 and .01 along the diagonals."""
     across = np.array([[1.0, 1.0], [1.0, -1.0]]) / np.sqrt(2)
@@ -43,9 +44,14 @@ def skewed_slope(u):
 
 @pytest.mark.parametrize(
     "slope",
-    [skewed_slope, lambda u: 0.5 * skewed_slope(u) + 0.3, lambda u: np.full(3, np.nan)],
-    ids=["right", "wrong", "none"],
+    [
+        pytest.param(skewed_slope, id="right"),
+        pytest.param(lambda u: 0.5 * skewed_slope(u) + 0.3, id="wrong"),
+        # a law without numbers, below, has no slope either
+        pytest.param(lambda u: np.full(3, np.nan), id="none", marks=pytest.mark.slow),
+    ],
 )
+@pytest.mark.no_cover
 def test_the_slope_steers_and_does_not_bend(slope):
     steps = 30 if slope is skewed_slope else 100
     drawn = hamiltonian(skewed, slope, 3, steps, 300, uniform(2))
@@ -55,6 +61,7 @@ def test_the_slope_steers_and_does_not_bend(slope):
     assert kstest(drawn[:, 0] * 1.5, skewnorm(SKEW).cdf).pvalue < ALARM
 
 
+@pytest.mark.no_cover
 def test_a_hundred_dimensions_of_scales_from_one_to_a_hundredth():
     scale = np.geomspace(0.01, 1, 100)
     drawn = hamiltonian(
@@ -72,7 +79,8 @@ def test_a_law_without_numbers_ends_somewhere(value):
     assert np.isfinite(ended).all()
 
 
-@pytest.mark.parametrize("pull", [0.0, 5.0, 60.0])
+@pytest.mark.parametrize("pull", [pytest.param(0.0, marks=pytest.mark.slow), 5.0, 60.0])
+@pytest.mark.no_cover
 def test_a_law_that_leans_on_the_edge_of_a_ball(pull):
     """exp(pull x_1) on a ball of 20 dimensions: x_1 has the density exp(pull t) (1 - t^2)^9.5."""
     ball, slope = BallMap(20, 1.0), np.zeros(20)

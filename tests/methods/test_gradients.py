@@ -95,8 +95,10 @@ def check(posterior, n=400, worth=0.02, heat=1.0):
 # The target
 
 
+# All records at once are what a temperature, below, is tried on.
 @pytest.mark.parametrize("sampler", SAMPLERS)
-@pytest.mark.parametrize("rate", [1.0, 0.5])
+@pytest.mark.parametrize("rate", [pytest.param(1.0, marks=pytest.mark.slow), 0.5])
+@pytest.mark.no_cover
 def test_at_a_large_epsilon_the_draws_are_the_posteriors(sampler, rate):
     how = sampler(490, 1e-6, steps=6000, sampling_rate=rate)
     posterior = tacit.fit(MODEL, tacit.Public(table(), schema(), seed=1), how, seed=2)
@@ -106,6 +108,7 @@ def test_at_a_large_epsilon_the_draws_are_the_posteriors(sampler, rate):
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.no_cover
 def test_privacy_noise_is_part_of_the_noise(sampler):
     """At this epsilon it is all of it, or nearly; added to the sampler's own it would double it."""
     how = sampler(45, 1e-6, steps=10_000, temperature=1.0)
@@ -115,6 +118,7 @@ def test_privacy_noise_is_part_of_the_noise(sampler):
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.no_cover
 def test_a_temperature_widens_the_draws(sampler):
     how = sampler(490, 1e-6, steps=6000, temperature=4.0)
     posterior = tacit.fit(MODEL, tacit.Public(table(), schema(), seed=1), how, seed=2)
@@ -129,6 +133,7 @@ def test_a_small_epsilon_is_hot_and_says_so(sampler):
     assert posterior.flat("mean").std() > 3 / math.sqrt(400)
 
 
+@pytest.mark.no_cover
 def test_draws_do_not_depend_on_the_unit_of_length():
     """A thermostat of mass 1 would adapt a hundred times too slowly here."""
     posterior = tacit.fit(
@@ -143,17 +148,26 @@ def test_draws_do_not_depend_on_the_unit_of_length():
 # Schedules
 
 
-@pytest.mark.parametrize("sampler", [tacit.SGLD, tacit.SGHMC, tacit.SGNHT])
+SCHEDULES = (
+    tacit.Constant(1e-4),
+    1.5e-4,
+    tacit.Polynomial(1e-3, 10, 0.33),
+    tacit.PhaseTransition(0.2),
+)
+SCHEDULED = (tacit.SGLD, tacit.SGHMC, tacit.SGNHT)
+
+
+# Each schedule with one sampler and each sampler with a schedule; the other pairs are slow.
 @pytest.mark.parametrize(
-    "schedule",
+    ("sampler", "schedule"),
     [
-        tacit.Constant(1e-4),
-        1.5e-4,
-        tacit.Polynomial(1e-3, 10, 0.33),
-        tacit.PhaseTransition(0.2),
+        pytest.param(sampler, schedule, marks=[] if j % 3 == i else pytest.mark.slow)
+        for i, sampler in enumerate(SCHEDULED)
+        for j, schedule in enumerate(SCHEDULES)
     ],
     ids=str,
 )
+@pytest.mark.no_cover
 def test_every_schedule_reaches_the_posterior(sampler, schedule):
     how = sampler(490, 1e-6, steps=6000, step_size=schedule)
     posterior = tacit.fit(MODEL, tacit.Public(table(), schema(), seed=1), how, seed=2)

@@ -62,13 +62,17 @@ def test_a_penalty_walk_is_the_posteriors_whatever_the_noise():
     check(p, beta(122, 81), sd_within=0.25)
 
 
-@pytest.mark.parametrize(("epsilon", "heat"), [(2400, 5), (1200, 10)])
+@pytest.mark.parametrize(
+    ("epsilon", "heat"), [pytest.param(2400, 5, marks=pytest.mark.slow), (1200, 10)]
+)
+@pytest.mark.no_cover
 def test_at_a_moderate_epsilon_the_likelihood_is_tempered_and_the_prior_is_not(epsilon, heat):
     p, post = walked(tacit.PrivateMetropolis(epsilon, steps=6000, step=1.0), coins(54, 6))
     assert post.releases[0].noise[0].scale == pytest.approx(heat, rel=1e-5)
     check(p, beta(2 + 54 / heat, 1 + 6 / heat))
 
 
+@pytest.mark.no_cover
 def test_a_normal_mean():
     rng = np.random.default_rng(3)
     x = np.clip(rng.normal(6, 2, 50), 0, 10)
@@ -81,6 +85,7 @@ def test_a_normal_mean():
     check(mean, law)
 
 
+@pytest.mark.no_cover
 def test_integers_are_seen_as_what_they_are():
     """A map sees the value of an integer, not its place among the labels."""
     schema = tacit.Schema(tacit.Integer("x", 3, 5), neighbours="replace_one")

@@ -29,7 +29,12 @@ def people(n, seed=0):
 
 
 DATA, TEST = people(3000), people(3000, seed=1)
-NOT_PRIVATE = tacit.fit(MODEL, tacit.Public(DATA, SCHEMA), tacit.Exact(), seed=1)
+
+
+@pytest.fixture(scope="module")
+def not_private():
+    """Not while tests are collected: it compiles."""
+    return tacit.fit(MODEL, tacit.Public(DATA, SCHEMA), tacit.Exact(), seed=1)
 
 
 def ways(epsilon):
@@ -57,12 +62,12 @@ def fitted(how, data=DATA, schema=SCHEMA):
 
 
 @pytest.mark.parametrize("name", ways(1))
-def test_much_budget_meets_no_noise(name):
+def test_much_budget_meets_no_noise(name, not_private):
     posterior = fitted(ways(40)[name])
-    best = NOT_PRIVATE.log_likelihood(TEST).mean()
+    best = not_private.log_likelihood(TEST).mean()
     # one draw of the posterior is off by its own spread; points and chains by less
     assert posterior.log_likelihood(TEST).mean() > best - 0.01
-    assert np.all(np.abs(posterior.mean("coef") - NOT_PRIVATE.mean("coef")) < 0.6)
+    assert np.all(np.abs(posterior.mean("coef") - not_private.mean("coef")) < 0.6)
     assert posterior.noise == {"newton": "aware", "objective": "plugin", "output": "plugin"}.get(
         name, "tempered"
     )

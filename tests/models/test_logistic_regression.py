@@ -154,6 +154,7 @@ def test_much_budget_meets_no_noise():
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 2])
+@pytest.mark.no_cover
 def test_intervals_cover(epsilon):
     """90% intervals of five coefficients at n = 5,000, within 5 points. False alarms 1e-6.
 

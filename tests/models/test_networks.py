@@ -197,6 +197,7 @@ def test_columns_whose_names_look_like_tables_are_told_apart():
     ("neighbours", "default", "epsilon"),
     [("replace_one", True, 0.5), ("add_remove", True, 0.5), ("replace_one", False, 1.0)],
 )
+@pytest.mark.no_cover
 def test_intervals_hold_the_truth_as_often_as_they_say(neighbours, default, epsilon):
     """90% intervals of 40 fits with tables from the prior: false-alarm rate 1e-6 each side."""
     rng = np.random.default_rng(7)

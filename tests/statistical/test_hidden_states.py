@@ -8,6 +8,7 @@ from tacit.infer.hmm import Cells, Priors, draw_hidden_states
 from tacit.infer.noise import Law
 from tacit.spec.sampling import Sampling
 
+pytestmark = pytest.mark.no_cover
 FIRST = np.array([0, 3, 5])
 SEQUENCES, TIMES, STATES, ROUNDS = 3, 8, 2, 80
 

@@ -17,6 +17,7 @@ import tacit
 import tacit.numpyro
 from tacit.testing import simulated_release
 
+pytestmark = pytest.mark.no_cover
 GROUPS = 10
 WARMUP, DRAWS = 150, 250
 

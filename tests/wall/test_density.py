@@ -203,8 +203,20 @@ def log_scores(resolved, data, places):
     return np.array([resolved.score(place, loaded.data) for place in places])
 
 
-@pytest.mark.parametrize("slopes", [None, near_slopes], ids=["walk", "gradient"])
-@pytest.mark.parametrize("region", [tacit.Box((-1, -0.5), (1, 1.5)), tacit.Ball(2, 1.0)])
+BOX, BALL = tacit.Box((-1, -0.5), (1, 1.5)), tacit.Ball(2, 1.0)
+
+
+# Either region and either chain once; the other pairs of them are slow.
+@pytest.mark.parametrize(
+    ("region", "slopes"),
+    [
+        pytest.param(BOX, near_slopes, id="box-gradient"),
+        pytest.param(BALL, None, id="ball-walk"),
+        pytest.param(BOX, None, id="box-walk", marks=pytest.mark.slow),
+        pytest.param(BALL, near_slopes, id="ball-gradient", marks=pytest.mark.slow),
+    ],
+)
+@pytest.mark.no_cover
 def test_a_chain_in_two_dimensions_has_the_law_of_a_fine_grid(region, slopes):
     x = np.random.default_rng(5).uniform(-1, 1, 60) * 0.8 + 0.2
     draws, heat = 1000, 3.0

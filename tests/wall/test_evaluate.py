@@ -58,6 +58,7 @@ UNIT = st.lists(ROW, min_size=1, max_size=6)
         ]
     ),
 )
+@pytest.mark.no_cover
 def test_one_unit_moves_the_counts_by_at_most_the_sensitivity(
     others, old, new, rows, default, by, columns
 ):

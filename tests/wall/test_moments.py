@@ -276,6 +276,7 @@ def in_noise(gaps: list[int], described, query, mechanism) -> list[Fraction]:
     centred=st.booleans(),
     neighbours=st.sampled_from(["replace_one", "add_remove"]),
 )
+@pytest.mark.no_cover
 def test_one_unit_moves_the_moments_by_at_most_their_noise_times_epsilon(
     others, old, new, rows, columns, degree, total, centred, neighbours
 ):
