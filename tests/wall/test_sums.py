@@ -20,6 +20,7 @@ from scipy.sparse import csr_matrix, random_array
 import tacit
 from tacit.accounting.sums import calibrate_sum, exact_noise, multiplied_noise, steps_of
 from tacit.spec.sums import Bound
+from tacit.infer.topics import expected, padded
 from tacit.wall import _clip, _jax, _maps, _sums
 from tacit.wall._clip import add_unit, limits_of
 from tacit.wall._evaluate import open_data
@@ -89,6 +90,16 @@ def sparse(**bound):
     )
 
 
+def topics():
+    rng = np.random.default_rng(3)
+    rows = padded(rng.dirichlet(np.full(40, 0.2), size=5).T)
+    state = rows, np.ones(40, np.float32), np.array([0.1, 1e-3, 50, 0.0, 1.0])
+    return tacit.BoundedSum(
+        tacit.SparseMap(expected, width=5), "words", size=(40, 5), clip=1.0,
+        geometry="nonnegative", state=state,
+    )  # fmt: skip
+
+
 def token_schema(unit=None, rows=None, neighbours="replace_one"):
     tokens = tacit.Tokens("words", VOCABULARY, max_length=100)
     return tacit.Schema(tokens, unit=unit, max_rows_per_unit=rows, neighbours=neighbours)
@@ -102,6 +113,7 @@ CASES = {
     "jax": lambda n, seed: (table(n, seed), schema(), dense("jax"), None),
     "jax units": lambda n, seed: (table(n, seed, n // 3), schema("who", 4), dense("jax"), None),
     "sparse": lambda n, seed: (documents(n, seed), token_schema(), sparse(), None),
+    "topics": lambda n, seed: (documents(n, seed), token_schema(), topics(), None),
     "sparse units": lambda n, seed: (
         documents(n, seed), token_schema("author", 3), sparse(),
         np.random.default_rng(9).integers(0, n // 3, size=n),
@@ -884,3 +896,56 @@ def test_norms_are_compared_exactly_in_integers(steps, nudge, by_l1):
     most = min(max(size + nudge, 0), 2**30)
     expected = size <= most if by_l1 else sum(s * s for s in steps) <= most**2
     assert _clip._fits(np.array(steps, np.int32), most, by_l1) == expected
+
+
+# Some words of a vocabulary
+
+
+def in_place(words, weights, state, out):
+    for i in range(words.size):
+        out[i, 0] = weights[i]
+        out[i, 1] = words[i]
+
+
+def chosen(places, rows=5, clip=1e6):
+    return tacit.BoundedSum(
+        tacit.SparseMap(in_place, width=2, some=True), "words", size=(rows, 2), clip=clip,
+        geometry="nonnegative", state=(np.asarray(places),),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("owners", [None, np.arange(60) // 2])
+def test_words_that_are_left_out_add_nothing_and_others_have_their_places(owners):
+    places = np.full(40, -1)
+    places[[3, 9, 20, 30, 39]] = [4, 0, 2, 1, 3]
+    described = token_schema("author", 2) if owners is not None else token_schema()
+    matrix = documents(60)
+    source = tacit.Public(matrix, described, units=owners)
+    found = source.release(chosen(places), tacit.Exact()).value.reshape(5, 2)
+    counts = matrix.toarray()
+    expected = counts[:, [9, 30, 20, 39, 3]].sum(axis=0)
+    np.testing.assert_allclose(found[:, 0], expected, atol=1e-3)
+    seen = (counts[:, [9, 30, 20, 39, 3]] > 0).sum(axis=0)
+    np.testing.assert_allclose(found[:, 1], np.arange(5) * seen, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    "places",
+    [
+        np.zeros(40, int),  # two words at one place would add up to more than the clip
+        np.full(40, 5),
+        np.full(40, -2),
+        np.arange(39),
+        np.arange(40.0),
+        np.zeros((40, 1), int),
+    ],
+)
+def test_places_outside_the_sum_or_taken_twice_are_refused(places):
+    public = tacit.Public(documents(10), token_schema())
+    with pytest.raises(tacit.QueryError, match="none but -1 twice"):
+        public.release(chosen(places), tacit.Exact())
+    good = np.where(np.arange(40) < 5, np.arange(40), -1)
+    lease = public.prepay(tacit.Plan(tacit.Steps(2, tacit.Exact(), numbers=10), delta=1e-6))
+    lease.release(chosen(good))
+    with pytest.raises(tacit.QueryError, match="none but -1 twice"):
+        lease.release(chosen(places))

@@ -22,9 +22,9 @@ from tacit.spec.variational import Course, Look, Setting, Sums, Variational
 
 _TOLERANCE, _ROUNDS = 1e-3, 100
 _WORDS = SparseMap(rooted, width=1)
-# Of the budget: for how frequent words are, for which occur together; the steps have the rest.
-_FREQUENT, _PAIRS, _STEPS = 0.05, 0.25, 4
+_STEPS = 4
 _GROWTH = 1.3**0.5  # a step has 1.3 times the budget of the one before
+_MASS = 8  # of a document of norm 1: about the root of how many different words it has
 _FLOOR = 0.003  # of what is expected of a word, in a topic where it was not seen
 _UNTOLD = 0.4  # of a topic to begin with: words as frequent as in all documents
 
@@ -85,14 +85,14 @@ def aware_topics(model: Any, column: Tokens, setting: Setting) -> Variational:
     multiples.
     """
     words, topics = len(column.vocabulary), model.topics
-    noise = setting.noise / math.sqrt(_PAIRS)
-    most = round(5 * math.sqrt(setting.units / noise))
+    steps, frequent, paired = _shares(setting, words, topics)
+    most = round(5 * math.sqrt(setting.units / setting.noise * math.sqrt(paired)))
     pairs = min(words, max(4 * topics, min(most, 4000)))
-    steady = (1 - _FREQUENT - _PAIRS) / _STEPS
+    steady = (1 - frequent - paired) / steps
     looks = (
         Look(
             BoundedSum(_WORDS, column.name, size=(words, 1), clip=1.0, geometry="nonnegative"),
-            math.sqrt(steady / _FREQUENT),
+            math.sqrt(steady / frequent),
         ),
         Look(
             BoundedSum(
@@ -101,9 +101,9 @@ def aware_topics(model: Any, column: Tokens, setting: Setting) -> Variational:
                 size=(pairs, pairs),
                 clip=1.0,
                 geometry="nonnegative",
-                state=(np.arange(words).clip(max=pairs - 1),),
+                state=(np.where(np.arange(words) < pairs, np.arange(words), -1),),
             ),
-            math.sqrt(steady / _PAIRS),
+            math.sqrt(steady / paired),
             lambda question, before: question.at((_places(_frequency(before[0]), pairs),)),
         ),
     )
@@ -127,7 +127,19 @@ def aware_topics(model: Any, column: Tokens, setting: Setting) -> Variational:
         weight += _FLOOR * likely
         return Topics(weight, spread, weight / weight.sum(axis=0), np.ones(words))
 
-    return Variational(start, ask, beliefs, Course(_STEPS, growth=_GROWTH), looks)
+    return Variational(start, ask, beliefs, Course(steps, growth=_GROWTH), looks)
+
+
+def _shares(setting: Setting, words: int, topics: int) -> tuple[int, float, float]:
+    """How many steps; what of the budget is for frequencies, and for pairs; the rest is for steps.
+
+    By how much of a topic's word stands out of the noise. Constants by hand, on three corpora
+    (docs/topics.md).
+    """
+    signal = _MASS * setting.units / (topics * words * setting.noise)
+    steps = min(max(round(3 + math.log2(max(signal, 1e-9)) / 1.5), 2), 6)
+    frequent = min(max((words * setting.noise / (1.2 * setting.units)) ** 2, 0.05), 0.4)
+    return steps, frequent, 0.3 * (1 - frequent)
 
 
 @dataclass(frozen=True)

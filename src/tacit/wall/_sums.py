@@ -181,20 +181,21 @@ def _compiled(query: BoundedSum, schema: Schema) -> tuple[Kernel | None, Any]:
 
 
 def _check_places(query: BoundedSum, schema: Schema, state: Any) -> None:
-    """The loop adds where a public state says, which must be within the sum."""  # proof: maps
+    """The loop adds where a public state says: within the sum, and each word at its own place.
+
+    Two words at one place would add up there, to more than the norm of what was clipped.
+    """  # proof: sums-places
     if not (isinstance(query.map, SparseMap) and query.map.some):
         return
     (column,) = (schema[name] for name in query.columns)
-    words, rows = len(column.vocabulary), query.bounds[0].shape[0]  # type: ignore[union-attr]
+    assert isinstance(column, Tokens)
+    words, rows = len(column.vocabulary), query.bounds[0].shape[0]
     places = state[0] if isinstance(state, tuple) and state else np.zeros(0)
-    if not (
-        places.shape == (words,)
-        and places.dtype.kind in "iu"
-        and len(places)
-        and places.min() >= -1
-        and places.max() < rows
-    ):
-        raise QueryError(
-            f"Expected a state that begins with whole numbers from -1 to {rows - 1}, one for each "
-            f"of the {words} words."
-        )
+    if places.shape == (words,) and places.dtype.kind == "i":
+        taken = places[places != -1]
+        if taken.size == np.unique(taken).size and np.all((taken >= 0) & (taken < rows)):
+            return
+    raise QueryError(
+        f"Expected a state that begins with whole numbers from -1 to {rows - 1}, one for each of "
+        f"the {words} words, and none but -1 twice."
+    )
