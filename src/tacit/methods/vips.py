@@ -135,9 +135,9 @@ class VIPS:
         """The model's batches, where none were asked for."""
         if self.batch_size is not None or course.batch_size is None:
             return self
-        tau0 = course.tau0 if self.tau0 is None else self.tau0
-        kappa = course.kappa if self.kappa is None else self.kappa
-        return replace(self, batch_size=course.batch_size, tau0=tau0, kappa=kappa)
+        names = "batch_size", "epochs", "tau0", "kappa"
+        mine = {name: getattr(self, name) for name in names}
+        return replace(self, **{k: getattr(course, k) if v is None else v for k, v in mine.items()})
 
     def _units(self, releaser: Releaser) -> int:
         """About how many units there are, from what is public."""

@@ -72,7 +72,7 @@ def plain_topics(model: Any, column: Tokens, schema: Schema, setting: Setting) -
 
     course = Course(_STEPS)
     if not setting.noise:  # small batches are fast, and take nothing away
-        course = Course(_STEPS, batch_size=1000, tau0=64, kappa=0.5)
+        course = Course(_STEPS, batch_size=1000, epochs=2, tau0=64, kappa=0.5)
     return Variational(start, ask, beliefs, course)
 
 

@@ -53,13 +53,14 @@ class Course:
     """How many steps are taken with which noise; what is not given to VIPS is taken from here.
 
     `steps` full steps by everyone. The noise multiplier of step t is proportional to
-    `growth` ** -t, so that later steps are quieter where it exceeds 1. `batch_size`, `tau0` and
-    `kappa` are as those of VIPS.
+    `growth` ** -t, so that later steps are quieter where it exceeds 1. `batch_size`, `epochs`,
+    `tau0` and `kappa` are as those of VIPS.
     """
 
     steps: int
     growth: float = 1.0
     batch_size: int | None = None
+    epochs: float | None = None
     tau0: float | None = None
     kappa: float | None = None
 
