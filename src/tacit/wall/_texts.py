@@ -21,6 +21,8 @@ from tacit.wall._documents import Documents, bounded
 from tacit.wall._rows import bounded_rows, count_units
 from tacit.wall._source import Source
 
+_AT_ONCE = 10_000  # texts that are in memory
+
 
 @dataclass(frozen=True)
 class TextSource:
@@ -51,7 +53,8 @@ class TextSource:
             cell = text(rows[self.table.name_of(self.column.name)])
             order = [] if self.schema.unit is None else ["person", "place"]
             rows = rows.select(*order, first=rows["first"], text=cell)
-            for batch in (rows.order_by(order) if order else rows).to_pyarrow_batches():
+            rows = rows.order_by(order) if order else rows
+            for batch in rows.to_pyarrow_batches(chunk_size=_AT_ONCE):
                 firsts.append(batch.column("first").to_numpy(zero_copy_only=False))
                 place, word, counts = word_counts(batch.column("text"), self.column.vocabulary)
                 lengths.append(np.bincount(place, minlength=len(firsts[-1])).astype(np.int64))
