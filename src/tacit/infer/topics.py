@@ -62,6 +62,37 @@ def expected(words: Any, weights: Any, state: Any, out: Any) -> None:
         out /= np.sqrt(square)
 
 
+def resampled(words: Any, weights: Any, state: Any, out: Any) -> None:
+    """The same for as many words as the length, drawn with replacement, as the paper does.
+
+    By a generator whose seed is public, and begins with the document's own words.
+    """
+    _, _, settings = state
+    cumulative = np.cumsum(weights)
+    if cumulative.size == 0 or cumulative[-1] <= 0:
+        return
+    drawn = np.zeros(weights.size)
+    now = np.uint64(int(settings[5]))
+    for word in words:
+        now = _next(now ^ np.uint64(word))
+    for _ in range(int(settings[3])):
+        now = _next(now)
+        share = np.float64(now >> np.uint64(11)) / 9007199254740992.0
+        drawn[
+            min(np.searchsorted(cumulative, share * cumulative[-1], "right"), drawn.size - 1)
+        ] += 1
+    expected(words, drawn, state, out)
+
+
+def _next(now: Any) -> Any:
+    """A step of xorshift64*, which never comes to 0 from elsewhere."""
+    now = now | np.uint64(now == 0)
+    now ^= now >> np.uint64(12)
+    now ^= now << np.uint64(25)
+    now ^= now >> np.uint64(27)
+    return now * np.uint64(2685821657736338717)
+
+
 def rooted(words: Any, weights: Any, state: Any, out: Any) -> None:
     """The roots of how often words occur, a document's together of norm 1: another map."""
     total = weights.sum()

@@ -14,7 +14,7 @@ from tacit.spec.sampling import Sampling
 from tacit.spec.schema import Schema
 from tacit.spec.variational import Setting, Variational
 
-Weighting = Literal["root", "length"]
+Weighting = Literal["root", "length", "resampled"]
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,9 @@ class LDA:
     weighting
         What a document adds to the statistics. "root": the roots of its counts, scaled to norm 1,
         so that each has as much to say as privacy allows. "length": its counts as if it had
-        `length` words, cut down to a norm of `clip` times the length, as in the paper.
+        `length` words, cut down to a norm of `clip` times the length. "resampled": the same with
+        `length` words drawn from it with replacement, as in the paper, which adds nothing but
+        variance.
     """
 
     topics: int
@@ -50,7 +52,8 @@ class LDA:
         for what in ("length", "clip"):
             object.__setattr__(self, what, number(getattr(self, what), what, above=0))
         if self.weighting not in get_args(Weighting):
-            raise ModelError(f'Expected weighting={self.weighting!r} to be "root" or "length".')
+            known = ", ".join(get_args(Weighting))
+            raise ModelError(f"Expected weighting={self.weighting!r} among {known}.")
 
     def variational(self, schema: Schema, setting: Setting) -> Variational:
         if setting.noise and setting.aware and self.weighting == "root":

@@ -11,7 +11,7 @@ from scipy.special import digamma
 
 from tacit.infer.cooccurrence import factors
 from tacit.infer.denoise import denoised, denoised_sizes
-from tacit.infer.topics import expected, padded, rooted, together
+from tacit.infer.topics import expected, padded, resampled, rooted, together
 from tacit.spec.columns import Tokens
 from tacit.spec.errors import ModelError
 from tacit.spec.maps import SparseMap
@@ -23,6 +23,7 @@ from tacit.spec.variational import Course, Look, Setting, Sums, Variational
 _TOLERANCE, _ROUNDS = 1e-3, 100
 _WORDS = SparseMap(rooted, width=1)
 _STEPS = 4
+_SEED = 1.0  # of words that are drawn again
 _GROWTH = 1.3**0.5  # a step has 1.3 times the budget of the one before
 _MASS = 8  # of a document of norm 1: about the root of how many different words it has
 _FLOOR = 0.003  # of what is expected of a word, in a topic where it was not seen
@@ -153,9 +154,10 @@ class _Question:
     roots: bool = False
 
     def __call__(self, beliefs: Topics) -> BoundedSum:
-        settings = [self.model.alpha, _TOLERANCE, _ROUNDS, self.length, float(self.roots)]
+        settings = [self.model.alpha, _TOLERANCE, _ROUNDS, self.length, float(self.roots), _SEED]
+        drawn = self.length > 0 and self.model.weighting == "resampled"
         return BoundedSum(
-            SparseMap(expected, width=self.model.topics),
+            SparseMap(resampled if drawn else expected, width=self.model.topics),
             self.column.name,
             size=beliefs.rows.shape,
             clip=self.clip,
