@@ -61,29 +61,27 @@ def mixed(rows, counts, alpha, tolerance, most, gamma, weights, shares):
         raise ValueError("sizes differ")
     for k in range(topics):
         gamma[k] = _F(1)
+    sums = np.zeros(topics, np.float32)
     rounds = 0
-    going = True
-    while going:
+    while True:
         for k in range(topics):
             weights[k] = _exp_digamma(gamma[k])
+            sums[k] = _F(0)
         for i in range(words):
             total = _TINY
             for k in range(topics):
                 total += rows[i, k] * weights[k]
-            shares[i] = counts[i] / total
-        going = rounds < most
-        if going:
-            rounds += 1
-            change = _F(0)
-            sums = np.zeros(topics, np.float32)
-            for i in range(words):
-                share = shares[i]
-                for k in range(topics):
-                    sums[k] += share * rows[i, k]
+            share = counts[i] / total
+            shares[i] = share
             for k in range(topics):
-                new = _F(alpha) + weights[k] * sums[k]
-                change += abs(new - gamma[k])
-                gamma[k] = new
-            if change < tolerance * topics:
-                most = rounds
-    return rounds
+                sums[k] += share * rows[i, k]
+        if rounds >= most:
+            return rounds
+        rounds += 1
+        change = _F(0)
+        for k in range(topics):
+            new = _F(alpha) + weights[k] * sums[k]
+            change += abs(new - gamma[k])
+            gamma[k] = new
+        if change < tolerance * topics:
+            most = rounds  # once more, for the weights that belong to this
