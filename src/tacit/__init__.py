@@ -38,6 +38,7 @@ from tacit.models import (
     MarkovRandomField,
     MultivariateNormal,
     NaiveBayes,
+    NaiveBayesMixture,
     Normal,
     NormalMean,
 )
@@ -130,6 +131,7 @@ __all__ = [
     "Moments",
     "MultivariateNormal",
     "NaiveBayes",
+    "NaiveBayesMixture",
     "Normal",
     "NormalMean",
     "NumbaMap",

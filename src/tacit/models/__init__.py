@@ -21,6 +21,7 @@ from tacit.models.logistic_regression import LogisticRegression
 from tacit.models.markov_random_field import MarkovRandomField
 from tacit.models.multivariate_normal import MultivariateNormal
 from tacit.models.naive_bayes import NaiveBayes
+from tacit.models.naive_bayes_mixture import NaiveBayesMixture
 from tacit.models.normal import Normal
 from tacit.models.normal_mean import NormalMean
 from tacit.spec.errors import ModelError
@@ -40,6 +41,7 @@ MODELS: Mapping[str, type[Any]] = {
         HMM,
         LDA,
         GaussianMixture,
+        NaiveBayesMixture,
         NaiveBayes,
         BayesNet,
         MarkovRandomField,
@@ -75,6 +77,7 @@ __all__ = [
     "MarkovRandomField",
     "MultivariateNormal",
     "NaiveBayes",
+    "NaiveBayesMixture",
     "Normal",
     "NormalMean",
     "model_from_description",
