@@ -130,8 +130,8 @@ class VIPS:
         return model.variational_posterior(release, beliefs, how)
 
     def _with(self, course: Course) -> VIPS:
-        """The model's batches, where none were asked for."""
-        if self.batch_size is not None or course.batch_size is None:
+        """The model's batches and moves, where no batches were asked for."""
+        if self.batch_size is not None:
             return self
         tau0 = course.tau0 if self.tau0 is None else self.tau0
         kappa = course.kappa if self.kappa is None else self.kappa
