@@ -41,6 +41,7 @@ from tacit.models import (
     NaiveBayesMixture,
     Normal,
     NormalMean,
+    SigmoidBeliefNetwork,
 )
 from tacit.posterior import Posterior
 from tacit.priors import with_prior
@@ -154,6 +155,7 @@ __all__ = [
     "Release",
     "Schema",
     "SchemaError",
+    "SigmoidBeliefNetwork",
     "SourceError",
     "SparseMap",
     "SqlMap",

@@ -24,6 +24,7 @@ from tacit.models.naive_bayes import NaiveBayes
 from tacit.models.naive_bayes_mixture import NaiveBayesMixture
 from tacit.models.normal import Normal
 from tacit.models.normal_mean import NormalMean
+from tacit.models.sigmoid_belief_network import SigmoidBeliefNetwork
 from tacit.spec.errors import ModelError
 
 MODELS: Mapping[str, type[Any]] = {
@@ -42,6 +43,7 @@ MODELS: Mapping[str, type[Any]] = {
         LDA,
         GaussianMixture,
         NaiveBayesMixture,
+        SigmoidBeliefNetwork,
         NaiveBayes,
         BayesNet,
         MarkovRandomField,
@@ -80,5 +82,6 @@ __all__ = [
     "NaiveBayesMixture",
     "Normal",
     "NormalMean",
+    "SigmoidBeliefNetwork",
     "model_from_description",
 ]
