@@ -45,7 +45,9 @@ class NormalMixture:
 
     def repeated(self, count: int) -> NormalMixture:
         """The same beliefs for each of `count` draws."""
-        return NormalMixture(*(np.repeat(part[None], count, axis=0) for part in vars(self).values()))
+        return NormalMixture(
+            *(np.repeat(part[None], count, axis=0) for part in vars(self).values())
+        )
 
     def scores(self, point: bool) -> np.ndarray:
         """The log weight of each component at its mean, expected or at the beliefs' point."""
@@ -59,7 +61,9 @@ class NormalMixture:
     def drawn(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Weights, means and standard deviations: one draw from each of the beliefs."""
         weights = rng.standard_gamma(self.concentration) + 1e-300
-        sd = np.sqrt(self.rate / rng.standard_gamma(np.broadcast_to(self.shape[..., None], self.rate.shape)))
+        sd = np.sqrt(
+            self.rate / rng.standard_gamma(np.broadcast_to(self.shape[..., None], self.rate.shape))
+        )
         mean = self.mean + sd / np.sqrt(self.rows)[..., None] * rng.standard_normal(sd.shape)
         return weights / weights.sum(axis=-1, keepdims=True), mean, sd
 

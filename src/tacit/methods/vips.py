@@ -125,7 +125,7 @@ class VIPS:
         for i in counted(lease.steps_left, "Steps", progress):
             release = lease.release(variational.question(beliefs))
             seen = variational.read(_seen(release, rate, once), beliefs)
-            sums = sums.towards(seen, mine._move(i + 1))
+            sums = sums.towards(seen, _move(mine, i + 1))
             beliefs = variational.beliefs(sums)
         return model.variational_posterior(release, beliefs, how)
 
@@ -137,13 +137,6 @@ class VIPS:
         kappa = course.kappa if self.kappa is None else self.kappa
         return replace(self, batch_size=course.batch_size, tau0=tau0, kappa=kappa)
 
-    def _move(self, step: int) -> float:
-        """How far beliefs move towards what a step saw."""
-        batches = self.batch_size is not None
-        tau0 = (1.0 if batches else 0.0) if self.tau0 is None else float(self.tau0)
-        kappa = (0.7 if batches else 0.0) if self.kappa is None else float(self.kappa)
-        return (tau0 + step) ** -kappa
-
     def _units(self, releaser: Releaser) -> int:
         """About how many units there are, from what is public."""
         known = self.n or releaser.units or releaser.schema.max_units
@@ -153,6 +146,14 @@ class VIPS:
                 "VIPS(..., n=10_000) or Schema(..., max_units=10_000)."
             )
         return known
+
+
+def _move(how: VIPS, step: int) -> float:
+    """How far beliefs move towards what a step saw."""
+    batches = how.batch_size is not None
+    tau0 = (1.0 if batches else 0.0) if how.tau0 is None else float(how.tau0)
+    kappa = (0.7 if batches else 0.0) if how.kappa is None else float(how.kappa)
+    return (tau0 + step) ** -kappa
 
 
 def _seen(release: Release, rate: float, once: Release | None) -> Sums:

@@ -15,12 +15,12 @@ import numpy as np
 from tacit.infer.newton import Curvature, Slope, best_ridge, draw, likely_spread
 from tacit.models.logistic_maps import PULL, WEIGHTED
 from tacit.spec.design import Design
-from tacit.spec.newton import symmetric
+from tacit.spec.newton import symmetric, upper
 from tacit.spec.sampling import Sampling
 from tacit.spec.sums import BoundedSum
 from tacit.spec.variational import Course, Setting, Sums, Variational
 
-_RIDGE = 0.5  # of the one that would be best if coefficients were alike in size
+_RIDGE = 0.25  # of the one that would be best if coefficients were alike in size
 _ROUNDS = 5  # in which the ridge, the coefficients and their spread agree
 
 
@@ -51,24 +51,22 @@ def augmented(
     """What is asked once, and at each step."""
     size = design.size
     numbers = size * (size + 1) // 2
-    pull = BoundedSum(
-        PULL, columns, size=size, clip=0.5 * rows, state=tuple(design.encoding)
-    )
-    zero = np.zeros((size, size))
+    pull = BoundedSum(PULL, columns, size=size, clip=0.5 * rows, state=tuple(design.encoding))
+    zero = np.zeros(numbers)
     # Off the diagonal times the root of 2: the norm of a row's part is that of the matrix, 1/4.
     squares = BoundedSum(
         WEIGHTED, columns, size=numbers, clip=0.25 * rows, state=(zero, *design.encoding)
     )
 
     def start(rng: np.random.Generator) -> Sums:
-        most = np.eye(size)[np.triu_indices(size)] * 0.25 * setting.units  # they cannot be larger
+        most = upper(0.25 * setting.units * np.eye(size))  # they cannot be larger
         return Sums({"sum": most}, {"sum": 0.0})
 
     def question(beliefs: Augmented | None) -> BoundedSum:
-        moments = zero if beliefs is None else beliefs.moments
+        moments = zero if beliefs is None else upper(beliefs.moments)
         return squares.at((moments, *design.encoding))
 
-    course = Course(8, once=0.7, tau0=0.0, kappa=0.5) if setting.noise else Course(50)
+    course = Course(12, once=0.35, tau0=0.0, kappa=1.0) if setting.noise else Course(50)
     return Variational(start, question, partial(_believed, prior, size), course, once=pull)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -100,6 +101,8 @@ class SigmoidBeliefNetwork:
             )
 
         course = Course(20) if setting.noise else Course(60)
+        if setting.units < 300 * setting.noise * math.sqrt(numbers):  # a few good looks
+            course = Course(8, growth=1.1)
         return Variational(start, question, beliefs, course)
 
     def variational_posterior(
@@ -126,7 +129,11 @@ class SigmoidBeliefNetwork:
                 "intercepts": theta[..., 0],
                 "odds": np.concatenate(odds),
             },
-            dims={"weights": ("visible", "hidden"), "intercepts": ("visible",), "odds": ("hidden",)},
+            dims={
+                "weights": ("visible", "hidden"),
+                "intercepts": ("visible",),
+                "odds": ("hidden",),
+            },
             coords={"visible": self.visible, "hidden": tuple(range(self.hidden))},
         )
 

@@ -50,6 +50,12 @@ def unpacked(vector: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
     return vector[:size], symmetric(vector[size:] / CURVATURE, size)
 
 
+def upper(matrix: np.ndarray) -> np.ndarray:
+    """The upper triangle of a symmetric matrix, as `unpacked` has it: the norm stays the same."""
+    full = np.sqrt(2) * matrix - (np.sqrt(2) - 1) * np.diag(np.diag(matrix))
+    return np.asarray(full[np.triu_indices(len(matrix))])
+
+
 def symmetric(vector: np.ndarray, size: int) -> np.ndarray:
     """The symmetric matrix of which this is the upper triangle, as `unpacked` has it."""
     matrix = np.zeros((size, size))
