@@ -269,21 +269,23 @@ def test_parameters_are_in_original_units_and_the_largest_component_is_first():
 
 
 def test_error_bars_know_the_noise():
-    """Of 6 means each in 12 fits at least 50 lie in their 99% intervals; plug-in ones miss."""
-    truth = np.array([[20, 150], [50, 180], [70, 120]])
-    held = {"aware": 0, "plugin": 0}
+    """Of 72 standard deviations 90% intervals hold 50 or more (once in 1e6 fewer, were they apart).
+
+    Those that take noisy sums at their word hold about 30.
+    """
+    truth, held = np.array([[5, 8], [6, 10], [4, 6]]), {"aware": 0, "plugin": 0}
+    columns = [tacit.Real("a", 0, 100, default=0), tacit.Real("b", 50, 250, default=50)]
+    described = tacit.Schema(*columns, neighbours="replace_one")
     for seed in range(12):
-        data, _ = normals(4000, seed)
-        columns = [tacit.Real("a", 0, 100, default=0), tacit.Real("b", 50, 250, default=50)]
-        described = tacit.Schema(*columns, neighbours="replace_one")
+        data, _ = normals(10_000, seed)
         for noise in held:
             public = tacit.Public(data, described, seed=seed)
-            how, model = tacit.VIPS(2, 1e-6), TRUTHS["GaussianMixture"][1]
+            how, model = tacit.VIPS(0.7, 1e-6), TRUTHS["GaussianMixture"][1]
             posterior = tacit.fit(model, public, how, draws=500, chains=1, seed=1, noise=noise)
-            low, high = posterior.interval(0.99, "means")
+            low, high = posterior.interval(0.9, "sds")
             held[noise] += int(((low < truth) & (truth < high)).sum())
-    assert held["aware"] >= 60
-    assert held["plugin"] < held["aware"] - 10
+    assert held["aware"] >= 50
+    assert held["plugin"] <= held["aware"] - 10
 
 
 def test_one_component_is_a_plain_normal():
