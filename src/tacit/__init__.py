@@ -38,8 +38,10 @@ from tacit.models import (
     MarkovRandomField,
     MultivariateNormal,
     NaiveBayes,
+    NaiveBayesMixture,
     Normal,
     NormalMean,
+    SigmoidBeliefNetwork,
 )
 from tacit.posterior import Posterior
 from tacit.priors import with_prior
@@ -130,6 +132,7 @@ __all__ = [
     "Moments",
     "MultivariateNormal",
     "NaiveBayes",
+    "NaiveBayesMixture",
     "Normal",
     "NormalMean",
     "NumbaMap",
@@ -152,6 +155,7 @@ __all__ = [
     "Release",
     "Schema",
     "SchemaError",
+    "SigmoidBeliefNetwork",
     "SourceError",
     "SparseMap",
     "SqlMap",

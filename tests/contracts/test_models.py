@@ -34,7 +34,13 @@ EXAMPLES = {
     "MarkovRandomField": tacit.MarkovRandomField([("kind", "flag"), ("flag", "wing")]),
 }
 # Models that ask in steps, each answer depending on the one before: tests/models knows them.
-STEPWISE = {"LogisticRegression": tacit.LogisticRegression("flag", ["x", "kind"])}
+STEPWISE = {
+    "LogisticRegression": tacit.LogisticRegression("flag", ["x", "kind"]),
+    "GaussianMixture": tacit.GaussianMixture(2, ["x", "visits"]),
+    "NaiveBayesMixture": tacit.NaiveBayesMixture(2, ["kind", "flag", "wing"]),
+    "SigmoidBeliefNetwork": tacit.SigmoidBeliefNetwork(2, ["flag", "wing", "colour"]),
+    "LDA": tacit.LDA(2),
+}
 NETWORKS = ("NaiveBayes", "BayesNet", "MarkovRandomField")
 COUNTS = ("BetaBernoulli", "DirichletCategorical")
 MECHANISMS = [

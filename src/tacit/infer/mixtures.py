@@ -10,6 +10,7 @@ from scipy.special import digamma
 from tacit.spec.variational import Sums
 
 _CENTRE_ROWS, _SHAPE = 0.01, 1.0  # what the prior counts for: of the means, of the precisions
+_FLOOR = 0.5  # of the noise of a variance: the least that it can be
 _ALIVE = 2.0  # a component is told from none by so many standard deviations of its count
 
 
@@ -78,7 +79,7 @@ def believed(sums: Sums, prior: MixturePrior) -> NormalMixture:
     n = np.maximum(count, np.maximum(sums.sd["count"], 1e-9))
     centre = np.clip(total / n[..., None], -1.0, 1.0)
     variance = square / n[..., None] - centre**2
-    least = np.asarray(sums.sd["square"]) / n[..., None]
+    least = _FLOOR * np.asarray(sums.sd["square"]) / n[..., None]
     lost = (count < _ALIVE * np.asarray(sums.sd["count"]))[..., None]
     least = np.where(lost, np.maximum(least, prior.width**2), least)
     variance = np.clip(variance, np.minimum(least, 1.0), 1.0)

@@ -132,8 +132,8 @@ class VIPS:
         return model.variational_posterior(release, beliefs, how)
 
     def _with(self, course: Course) -> VIPS:
-        """The model's batches, where none were asked for."""
-        if self.batch_size is not None or course.batch_size is None:
+        """The model's batches and moves, where no batches were asked for."""
+        if self.batch_size is not None:
             return self
         names = "batch_size", "epochs", "tau0", "kappa"
         mine = {name: getattr(self, name) for name in names}

@@ -21,8 +21,10 @@ from tacit.models.logistic_regression import LogisticRegression
 from tacit.models.markov_random_field import MarkovRandomField
 from tacit.models.multivariate_normal import MultivariateNormal
 from tacit.models.naive_bayes import NaiveBayes
+from tacit.models.naive_bayes_mixture import NaiveBayesMixture
 from tacit.models.normal import Normal
 from tacit.models.normal_mean import NormalMean
+from tacit.models.sigmoid_belief_network import SigmoidBeliefNetwork
 from tacit.spec.errors import ModelError
 
 MODELS: Mapping[str, type[Any]] = {
@@ -40,6 +42,8 @@ MODELS: Mapping[str, type[Any]] = {
         HMM,
         LDA,
         GaussianMixture,
+        NaiveBayesMixture,
+        SigmoidBeliefNetwork,
         NaiveBayes,
         BayesNet,
         MarkovRandomField,
@@ -75,7 +79,9 @@ __all__ = [
     "MarkovRandomField",
     "MultivariateNormal",
     "NaiveBayes",
+    "NaiveBayesMixture",
     "Normal",
     "NormalMean",
+    "SigmoidBeliefNetwork",
     "model_from_description",
 ]

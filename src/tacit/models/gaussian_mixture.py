@@ -22,8 +22,16 @@ from tacit.spec.schema import Schema
 from tacit.spec.sums import BoundedSum
 from tacit.spec.variational import Course, Setting, Sums, Variational
 
-_WIDTHS = 3.5  # of a component on each side of its mean: what lies beyond counts as there
+_WHOLE = 2.0  # no number is further from a mean
+_WIDTHS = 2.0  # of a component on each side of its mean: what lies beyond counts as there
 _RATIO = 2 / MIDDLE
+
+
+def _kept(widths: float) -> float:
+    """The share of a normal's variance that a window keeps: what lies beyond counts as its edge."""
+    beyond = math.erfc(widths / math.sqrt(2))
+    edge = math.exp(-(widths**2) / 2) / math.sqrt(2 * math.pi)
+    return 1 - beyond - 2 * widths * edge + widths**2 * beyond
 
 
 class _Seen(NamedTuple):
@@ -39,9 +47,10 @@ class GaussianMixture:
 
     Numbers are scaled by their public bounds; results are in original units. Each step asks, for
     every component, for the expected number of its rows, their sum and their squares, within a
-    window of 3.5 standard deviations around where the component is believed to be. A row in full
-    of one component adds no more than a row shared by all, so that noise does not grow with their
-    number, and it is the less the narrower the windows are.
+    window of two standard deviations around where the component is believed to be: what lies beyond
+    counts as its edge, and variances are corrected for that. All that a row adds is bounded
+    together, so that noise does not grow with the number of components, and the narrower they are
+    the better they are known.
 
     Parameters
     ----------
@@ -97,8 +106,8 @@ class GaussianMixture:
 
         def windows(mixture: NormalMixture) -> np.ndarray:
             if not setting.noise:  # nothing is gained by leaving something out
-                return np.full(shape, 2.0)
-            return np.minimum(_WIDTHS * mixture.sd, 2.0)
+                return np.full(shape, _WHOLE)
+            return np.minimum(_WIDTHS * mixture.sd, _WHOLE)
 
         def question(seen: _Seen) -> BoundedSum:
             mixture = seen.mixture
@@ -118,6 +127,7 @@ class GaussianMixture:
             mean, window, sd = seen.mixture.mean, windows(seen.mixture), sums.sd["sum"]
             count = (low + _RATIO * middle + high).mean(axis=1)
             off, square = window * (high - low), window**2 * (low - _RATIO * middle + high)
+            square /= np.where(window < _WHOLE, _kept(_WIDTHS), 1.0)
             values = {
                 "count": count,
                 "sum": count[:, None] * mean + off,
@@ -131,7 +141,8 @@ class GaussianMixture:
             }
             return Sums(values, noise)
 
-        course = Course(12, growth=1.1) if setting.noise else Course(100)
+        quiet = setting.units > 1000 * self.components * setting.noise
+        course = Course(25 if quiet else 10) if setting.noise else Course(100)
         return Variational(start, question, beliefs, course, read=read)
 
     def variational_posterior(

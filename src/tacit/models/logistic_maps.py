@@ -71,6 +71,32 @@ def curved(row, state, out):
         out[j] *= p - 0.5
 
 
+def weighted(row, state, out):
+    """Squares of the row, times the expected Polya-Gamma weight: within 1/4, as a whole.
+
+    Before the encoding the state has E[theta theta'] as the upper triangle of squares is written:
+    off the diagonal times the root of 2.
+    """
+    moments, base, place, levels, middle, slope = state
+    size = base.size
+    x = np.zeros(size)
+    _encode(row, base, place, levels, middle, slope, x)
+    start = 0
+    for i in range(size):
+        factor = x[i] * 1.4142135623730951
+        for j in range(i, size):
+            out[start + j - i] = factor * x[j]
+        out[start] *= 0.7071067811865476
+        start += size - i
+    square = 0.0
+    for i in range(out.size):
+        square += moments[i] * out[i]
+    odds = math.sqrt(max(square, 0.0))
+    weight = 0.25 if odds < 1e-4 else math.tanh(odds / 2) / (2 * odds)
+    for i in range(out.size):
+        out[i] *= weight
+
+
 def likelihood_maps(encoding: Encoding) -> tuple[NumbaMap, NumbaMap]:
     """The log-likelihood of a row and its slope, with the parameters alone as their state."""
     return _likelihood_maps(*((each.dtype.str, each.tobytes()) for each in encoding))
@@ -98,4 +124,4 @@ def _likelihood_maps(*parts):
     return NumbaMap(log_likelihood), NumbaMap(its_slope)
 
 
-PULL, PUSH, CURVED = (NumbaMap(each) for each in (pull, push, curved))
+PULL, PUSH, CURVED, WEIGHTED = (NumbaMap(each) for each in (pull, push, curved, weighted))

@@ -9,6 +9,7 @@ import numpy as np
 
 from tacit.models.description import describe, number
 from tacit.models.logistic_maps import CURVED, PULL, PUSH, likelihood_maps
+from tacit.models.logistic_variational import Augmented, augmented, drawn
 from tacit.posterior import LogisticPosterior, Posterior
 from tacit.spec.columns import Categorical
 from tacit.spec.density import Likelihood
@@ -18,9 +19,10 @@ from tacit.spec.gradients import Gradients
 from tacit.spec.logistic import Logistic, LogisticDraw, theta_of
 from tacit.spec.newton import Newton
 from tacit.spec.release import Release
-from tacit.spec.sampling import NoiseHandling, SamplingOptions
+from tacit.spec.sampling import NoiseHandling, Sampling, SamplingOptions
 from tacit.spec.schema import Schema
 from tacit.spec.sums import BoundedSum
+from tacit.spec.variational import Setting, Variational
 
 _MOST_NUMBERS = 400  # in a row: of its curvature every pair is released
 
@@ -75,13 +77,8 @@ class LogisticRegression:
 
     def newton(self, schema: Schema) -> Newton:
         """The slope's part that the targets alone make, and the rest with its curvature."""
-        design = self.design(schema)
+        design = self._curved_design(schema)
         size = design.size
-        if size > _MOST_NUMBERS:
-            raise ModelError(
-                f"Expected features that make at most {_MOST_NUMBERS} numbers, got {size}: leave "
-                "out levels or features, or use tacit.SGLD(epsilon, delta)."
-            )
         # A row's slope is y - 1/2 against x, less p - 1/2: both within 1/2 whatever the row.
         half = 0.5 * schema.max_rows_per_unit
         columns = (*self.features, self.target)
@@ -97,6 +94,27 @@ class LogisticRegression:
             size=size,
             spread=self.prior_scale * design.radius,
         )
+
+    def _curved_design(self, schema: Schema) -> Design:
+        design = self.design(schema)
+        if design.size > _MOST_NUMBERS:
+            raise ModelError(
+                f"Expected features that make at most {_MOST_NUMBERS} numbers, got {design.size}: "
+                "leave out levels or features, or use tacit.SGLD(epsilon, delta)."
+            )
+        return design
+
+    def variational(self, schema: Schema, setting: Setting) -> Variational:
+        """Polya-Gamma weights of rows: the slope at zero once, and weighted squares each step."""
+        design = self._curved_design(schema)
+        columns = (*self.features, self.target)
+        rows = schema.max_rows_per_unit
+        return augmented(design, columns, rows, self.prior_scale * design.radius, setting)
+
+    def variational_posterior(
+        self, release: Release, beliefs: Augmented, sampling: Sampling
+    ) -> Posterior:
+        return self._posterior(release, drawn(beliefs, sampling), sampling.noise)
 
     def newton_posterior(
         self, release: Release, theta: np.ndarray, noise: NoiseHandling

@@ -60,7 +60,7 @@ class Posterior:
         kept = {k: v for k, v in draws.items() if k != "rows" or np.ptp(v) > 0}
 
         def shaped(flat: np.ndarray) -> np.ndarray:
-            return np.reshape(flat, (*chains, *np.shape(flat)[1:]))
+            return np.ascontiguousarray(np.reshape(flat, (*chains, *np.shape(flat)[1:])))
 
         return cls(
             draws={name: shaped(flat) for name, flat in kept.items()},

@@ -47,8 +47,18 @@ def unpacked(vector: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
     The curvature's upper triangle follows row by row, what is off the diagonal times the root of 2,
     so that its norm is that of the matrix.
     """
-    curvature = np.zeros((size, size))
-    upper = np.triu_indices(size)
-    curvature[upper] = vector[size:] / CURVATURE
-    above = np.triu(curvature, 1) / np.sqrt(2)
-    return vector[:size], np.diag(np.diag(curvature)) + above + above.T
+    return vector[:size], symmetric(vector[size:] / CURVATURE, size)
+
+
+def upper(matrix: np.ndarray) -> np.ndarray:
+    """The upper triangle of a symmetric matrix, as `unpacked` has it: the norm stays the same."""
+    full = np.sqrt(2) * matrix - (np.sqrt(2) - 1) * np.diag(np.diag(matrix))
+    return np.asarray(full[np.triu_indices(len(matrix))])
+
+
+def symmetric(vector: np.ndarray, size: int) -> np.ndarray:
+    """The symmetric matrix of which this is the upper triangle, as `unpacked` has it."""
+    matrix = np.zeros((size, size))
+    matrix[np.triu_indices(size)] = vector
+    above = np.triu(matrix, 1) / np.sqrt(2)
+    return np.diag(np.diag(matrix)) + above + above.T

@@ -1,0 +1,97 @@
+"""A sigmoid belief network: normal beliefs about its coefficients from sums that may be noisy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import expit
+
+_ROUNDS = 20  # in which the hidden units' own odds and their weights agree
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Sums over rows, each as a matrix: of hidden units, with visible ones, and of squares.
+
+    `hidden` (..., size) begins with the number of rows; `seen` is (..., visible, size), `squares`
+    (..., visible, size, size). `sd` is the noise of one number of the first two; that of squares is
+    a quarter of it.
+    """
+
+    hidden: np.ndarray
+    seen: np.ndarray
+    squares: np.ndarray
+    sd: float
+
+    @classmethod
+    def of(cls, vector: np.ndarray, visible: int, size: int, sd: float) -> Parts:
+        """From the numbers in the order of the map; leading axes are draws."""
+        lead = vector.shape[:-1]
+        hidden, rest = vector[..., :size], vector[..., size:]
+        seen = rest[..., : visible * size].reshape(*lead, visible, size)
+        flat = rest[..., visible * size :].reshape(*lead, visible, -1) / 4
+        squares = np.zeros((*lead, visible, size, size))
+        rows, columns = np.triu_indices(size)
+        kept = (rows != columns) | (rows == 0)
+        squares[..., rows[kept], columns[kept]] = flat
+        squares[..., columns[kept], rows[kept]] = flat
+        inner = np.arange(1, size)
+        squares[..., inner, inner] = squares[..., 0, 1:]
+        return cls(hidden, seen, squares, sd)
+
+
+@dataclass(frozen=True)
+class BeliefNetwork:
+    """Normals: of the hidden units' log odds, and of each visible unit's coefficients."""
+
+    odds: np.ndarray
+    odds_sd: np.ndarray
+    mean: np.ndarray
+    covariance: np.ndarray
+
+    @property
+    def moments(self) -> np.ndarray:
+        return self.covariance + self.mean[..., :, None] * self.mean[..., None, :]
+
+
+def believed(parts: Parts, scale: float) -> BeliefNetwork:
+    """The normals that sums make, with a prior of this scale.
+
+    Eigenvalues of the squares are at least what noise makes of them, so that no direction is
+    thought to be known that is not; counts stay within the number of rows.
+    """
+    size = parts.hidden.shape[-1]
+    rows = np.maximum(parts.hidden[..., :1], max(parts.sd, 1e-9))
+    hidden = np.concatenate([rows, np.clip(parts.hidden[..., 1:], 0.0, rows)], axis=-1)
+    seen = np.clip(parts.seen, 0.0, hidden[..., None, :])
+    pull = seen - hidden[..., None, :] / 2
+    values, axes = np.linalg.eigh(parts.squares)
+    # Off the diagonal and on it noise has one size: its largest eigenvalue is about this.
+    floor = 0.25 * parts.sd * np.sqrt(size)
+    precision = np.maximum(values, floor) + scale**-2.0
+    mean = np.einsum("...ab,...b,...cb,...c->...a", axes, 1 / precision, axes, pull)
+    covariance = np.einsum("...ab,...b,...cb->...ac", axes, 1 / precision, axes)
+    odds = np.zeros_like(hidden[..., 1:])
+    for _ in range(_ROUNDS):  # of public numbers alone: no row is asked
+        away = np.maximum(np.abs(odds), 1e-4)
+        known = rows * np.tanh(away / 2) / (2 * away) + scale**-2.0
+        odds = (hidden[..., 1:] - rows / 2) / known
+    return BeliefNetwork(odds, np.sqrt(1 / known), mean, covariance)
+
+
+def log_likelihood(
+    rows: np.ndarray, odds: np.ndarray, coefficients: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """The log probability of each row: over all hidden states if few, else a sample of them."""
+    hidden = odds.size
+    if hidden <= 12:
+        states = (np.arange(2**hidden)[:, None] >> np.arange(hidden)) & 1
+        prior = states @ odds - np.logaddexp(0, odds).sum()
+    else:
+        states = (rng.random((4096, hidden)) < expit(odds)).astype(int)
+        prior = np.full(4096, -np.log(4096.0))
+    logits = coefficients[:, 0] + states @ coefficients[:, 1:].T
+    logs = rows @ logits.T - np.logaddexp(0, logits).sum(axis=1) + prior
+    top = logs.max(axis=1)
+    return np.asarray(top + np.log(np.exp(logs - top[:, None]).sum(axis=1)))

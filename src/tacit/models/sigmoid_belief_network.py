@@ -1,0 +1,143 @@
+"""A sigmoid belief network: causes that nobody recorded, each of which makes levels more likely."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from tacit.infer.belief_networks import BeliefNetwork, Parts, believed
+from tacit.models.belief_maps import HIDDEN_AND_SEEN
+from tacit.models.description import describe, names_of, number, whole
+from tacit.posterior.belief_network import BeliefNetworkPosterior
+from tacit.spec.columns import Categorical
+from tacit.spec.errors import ModelError
+from tacit.spec.release import Release
+from tacit.spec.sampling import Sampling
+from tacit.spec.schema import Schema
+from tacit.spec.sums import BoundedSum
+from tacit.spec.variational import Course, Setting, Sums, Variational
+
+_ROUNDS = 8  # of a row's hidden units, always as many and always from the same public start
+
+
+class _Seen(NamedTuple):
+    """Beliefs, and the sums that they are of."""
+
+    network: BeliefNetwork
+    sums: Sums
+
+
+@dataclass(frozen=True)
+class SigmoidBeliefNetwork:
+    """Hidden units that are on or off, and visible ones whose log odds are their weighted sum.
+
+    Parameters
+    ----------
+    hidden
+        How many hidden units.
+    visible
+        `Categorical` columns of two levels; the second is "on".
+    prior_scale
+        About how large coefficients are: their prior standard deviation.
+
+    Every number that a row adds lies between 0 and 1, which is what the noise is for; the weights
+    of the hidden units' own odds depend on no row and have none.
+
+    Examples
+    --------
+    >>> SigmoidBeliefNetwork(2, ["fever", "cough", "rash"]).hidden
+    2
+    """
+
+    hidden: int
+    visible: Sequence[str]
+    prior_scale: float = 3.0
+
+    def __post_init__(self) -> None:
+        whole(self.hidden, "hidden", 1)
+        object.__setattr__(self, "visible", names_of(self.visible, "visible column"))
+        object.__setattr__(self, "prior_scale", number(self.prior_scale, "prior_scale", above=0))
+
+    def variational(self, schema: Schema, setting: Setting) -> Variational:
+        for name in self.visible:
+            column = schema[name]
+            if not isinstance(column, Categorical) or len(column.levels) != 2:
+                raise ModelError(
+                    f'Expected {name!r} to have two levels: Categorical({name!r}, ["no", "yes"]).'
+                )
+        visible, size = len(self.visible), self.hidden + 1
+        numbers = size + visible * (size + 1 + self.hidden * (self.hidden + 1) // 2)
+
+        def beliefs(sums: Sums) -> _Seen:
+            return _Seen(self._believed(sums), sums)
+
+        def start(rng: np.random.Generator) -> Sums:
+            # Coefficients at random, as sums that would make them, of hidden units on half the time
+            h = np.full(size, 0.5)
+            h[0] = 1.0
+            both = np.outer(h, h)
+            both[np.arange(1, size), np.arange(1, size)] = 0.5
+            odds = rng.normal(0, 1.5, (visible, size)) @ both * 0.2
+            seen = np.clip(odds + h / 2, 0.05 * h, 0.95 * h)
+            upper = np.triu_indices(size)
+            kept = (upper[0] != upper[1]) | (upper[0] == 0)
+            squares = np.tile(0.8 * both[upper][kept], visible)
+            vector = setting.units * np.concatenate([h, seen.ravel(), squares])
+            return Sums({"sum": vector}, {"sum": 0.0})
+
+        def question(seen: _Seen) -> BoundedSum:
+            network, rounds = seen.network, np.array([float(_ROUNDS)])
+            return BoundedSum(
+                HIDDEN_AND_SEEN,
+                self.visible,
+                size=numbers,
+                clip=float(schema.max_rows_per_unit),
+                geometry="box",
+                state=(network.odds, network.mean, network.moments, rounds),
+            )
+
+        course = Course(20) if setting.noise else Course(60)
+        if setting.units < 300 * setting.noise * math.sqrt(numbers):  # a few good looks
+            course = Course(8, growth=1.1)
+        return Variational(start, question, beliefs, course)
+
+    def variational_posterior(
+        self, release: Release, beliefs: _Seen, sampling: Sampling
+    ) -> BeliefNetworkPosterior:
+        rng, count = np.random.default_rng(sampling.seed), sampling.chains * sampling.draws
+        vector, sd = beliefs.sums.values["sum"], beliefs.sums.sd["sum"]
+        odds, coefficients = list[np.ndarray](), list[np.ndarray]()
+        for some in np.array_split(np.arange(count), -(-count // 200)):
+            noise = sd * rng.standard_normal((len(some), vector.size))
+            noise *= sampling.noise == "aware"
+            network = self._believed(Sums({"sum": vector + noise}, beliefs.sums.sd))
+            odds.append(network.odds + network.odds_sd * rng.standard_normal(network.odds.shape))
+            root = np.linalg.cholesky(network.covariance)
+            away = rng.standard_normal(network.mean.shape)[..., None]
+            coefficients.append(network.mean + (root @ away)[..., 0])
+        theta = np.concatenate(coefficients)
+        return BeliefNetworkPosterior.of(
+            describe(self),
+            release,
+            sampling,
+            {
+                "weights": theta[..., 1:],
+                "intercepts": theta[..., 0],
+                "odds": np.concatenate(odds),
+            },
+            dims={
+                "weights": ("visible", "hidden"),
+                "intercepts": ("visible",),
+                "odds": ("hidden",),
+            },
+            coords={"visible": self.visible, "hidden": tuple(range(self.hidden))},
+        )
+
+    def _believed(self, sums: Sums) -> BeliefNetwork:
+        size = self.hidden + 1
+        parts = Parts.of(sums.values["sum"], len(self.visible), size, float(sums.sd["sum"]))
+        return believed(parts, self.prior_scale)
