@@ -1,5 +1,6 @@
 """Texts behind the wall: words by one public rule, and the same counts whatever the source."""
 
+import numba
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -9,7 +10,10 @@ from scipy.sparse import csr_matrix
 
 import tacit
 from tacit.spec.texts import word_counts
+from tacit.wall import _texts
 from tacit.wall._evaluate import open_data
+from tacit.wall._guard import guarded
+from tacit.wall._maps import fixed_state
 
 VOCABULARY = ["war", "peace", "Love", "étoile", "1914", "so_called"]
 TEXTS = ["War and PEACE, war!", "love étoile-Étoile 1914", None, "", "nothing so_called lovely"]
@@ -132,3 +136,63 @@ def test_a_source_that_is_gone_says_so_and_nothing_else(tmp_path):
     path.unlink()
     with pytest.raises(tacit.SourceError, match="Nothing was charged"):
         public.units  # noqa: B018
+
+
+def test_a_text_is_read_up_to_a_public_length(monkeypatch):
+    long = "war " * 2000 + "peace"
+    documents = open_data({"letter": [long, "peace"]}, schema(most=10)).read()
+    table = dense(documents)
+    assert table[0, 1] == 0  # what comes after 100 letters for each of 10 words
+    assert table[1, 1] == 1
+
+
+def test_texts_are_counted_the_same_in_small_slices(monkeypatch):
+    texts = [f"war {'peace ' * (i % 7)} {'x' * (i % 50)}" for i in range(500)] + [None, ""]
+    whole = dense(open_data({"letter": texts}, schema()).read())
+    monkeypatch.setattr(_texts, "_COUNTED", 64)
+    monkeypatch.setattr(_texts, "_TEXTS", 7)
+    np.testing.assert_array_equal(dense(open_data({"letter": texts}, schema()).read()), whole)
+
+
+def test_memory_follows_from_public_numbers():
+    """A document of many words takes no more of it than one of few."""
+    places = np.full(200_000, -1)
+    places[:3] = np.arange(3)
+    words = tacit.Tokens("words", [f"w{i}" for i in range(200_000)], max_length=10**6)
+    described = tacit.Schema(words, neighbours="replace_one")
+    query = tacit.BoundedSum(
+        tacit.SparseMap(_weights, width=100_000, some=True), "words", size=(3, 100_000), clip=9.0,
+        state=(places,),
+    )  # fmt: skip
+    matrix = csr_matrix(np.ones((1, 200_000)))  # 160 GB, were there a row for each word
+    found = tacit.Public(matrix, described).release(query, tacit.Exact()).value
+    np.testing.assert_allclose(found.reshape(3, -1)[:, 0], 1, rtol=1e-6)
+
+
+def _weights(words, weights, state, out):
+    for i in range(words.size):
+        out[i, 0] = weights[i]
+
+
+class Shared:
+    """Something that is read as an array, and keeps it."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __array__(self, dtype=None, copy=None):
+        return self.array
+
+
+def test_a_state_is_the_walls_own():
+    array = np.arange(3.0)
+    held = fixed_state((Shared(array), array))
+    array[:] = 9
+    for part in held:
+        np.testing.assert_array_equal(part, [0, 1, 2])
+
+
+def test_traces_that_print_rows_are_refused(monkeypatch):
+    monkeypatch.setattr(numba.config, "FULL_TRACEBACKS", 1)
+    with pytest.raises(tacit.QueryError, match="NUMBA_FULL_TRACEBACKS"):
+        guarded(lambda row, state, out: None)

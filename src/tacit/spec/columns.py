@@ -227,7 +227,10 @@ class Time:
 
 @dataclass(frozen=True)
 class Tokens:
-    """A document as counts over a public vocabulary, of at most `max_length` words."""
+    """A document as counts over a public vocabulary, of at most `max_length` words.
+
+    Of a text no more than 100 letters for each of these are read.
+    """
 
     name: str
     vocabulary: tuple[str, ...] = ()
@@ -251,6 +254,10 @@ class Tokens:
         if whole(self.max_length, f"max_length of {name!r}") < 1:
             raise SchemaError(f"Expected max_length={self.max_length} >= 1 for {name!r}.")
         object.__setattr__(self, "vocabulary", words)
+
+    @property
+    def max_letters(self) -> int:
+        return min(100 * self.max_length, 10**7)
 
     @property
     def labels(self) -> tuple[Label, ...]:

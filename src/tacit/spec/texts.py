@@ -32,8 +32,8 @@ def word_counts(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Which words occur in which text and how often: places, positions and counts, in order."""
     lists = pc.split_pattern_regex(pc.utf8_lower(pc.fill_null(texts, "")), _BETWEEN)
-    known = pa.array([word.lower() for word in vocabulary], pa.string())
-    flat = pc.list_flatten(lists).cast(pa.string())
+    flat = pc.list_flatten(lists)
+    known = pa.array([word.lower() for word in vocabulary], flat.type)
     code = pc.index_in(flat, value_set=known).fill_null(-1).to_numpy(zero_copy_only=False)
     place = pc.list_parent_indices(lists).to_numpy(zero_copy_only=False).astype(np.int64)
     found = code >= 0

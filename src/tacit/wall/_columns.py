@@ -42,6 +42,11 @@ def text(cell: ir.Value) -> ir.StringValue:
     return cell.cast("string").strip()
 
 
+def letters(column: Tokens, cell: ir.Value) -> ir.StringValue:
+    """A text, as far as it is read: how long one is must not decide how others are read."""
+    return text(cell).left(column.max_letters)
+
+
 def owner(cell: ir.Value) -> ir.StringValue:
     """Whose row it is: text that differs for different ids; null for nobody's."""
     if cell.type().is_decimal():
@@ -125,7 +130,7 @@ def content(schema: Schema, cells: dict[str, ir.Value]) -> ir.StringValue:
     for column in schema.columns:
         cell = cells[column.name]
         if isinstance(column, Tokens):
-            seen = text(cell)
+            seen = letters(column, cell)
         elif isinstance(column, Real):
             seen = value(column, cell).cast("string")
         else:

@@ -35,10 +35,6 @@ class Documents:
         return self.offsets, self.words, self.weights, self.starts
 
     @property
-    def longest(self) -> int:
-        return int(np.diff(self.offsets).max(initial=0))
-
-    @property
     def several(self) -> bool:
         """Whether any unit has more than one document."""
         return bool(np.diff(self.starts).max(initial=0) > 1)

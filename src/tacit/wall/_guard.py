@@ -41,6 +41,8 @@ _PLAIN = (
 
 def guarded(function: Any) -> Callable[..., None]:
     """The map compiled by the wall, indices checked, with helpers rebuilt in the same way."""
+    if numba.config.FULL_TRACEBACKS:
+        raise QueryError("Expected NUMBA_FULL_TRACEBACKS off: it prints what a row asked for.")
     return _rebuilt(function, ())
 
 

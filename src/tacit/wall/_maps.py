@@ -48,7 +48,7 @@ class NumbaKernel:
 
         return lambda: _threaded(part, units, size)
 
-    def made_up(self, columns: Sequence[Column]) -> Rows:
+    def made_up(self, columns: Sequence[Column], state: Any) -> Rows:
         """Rows within the public domains, one a unit."""
         values = np.column_stack([_made_up(column, i) for i, column in enumerate(columns)])
         arrays = values, np.ones(_TRIED, np.bool_), np.arange(_TRIED + 1)
@@ -67,17 +67,16 @@ class SparseKernel:
         self, documents: Documents, units: np.ndarray, state: Any, limits: np.ndarray
     ) -> Callable[[], np.ndarray]:
         size = int(limits[-1]["stop"])
-        longest = documents.longest * self.width
-        places = state[0] if self.some else np.arange(size // self.width)
+        rows = size // self.width  # as many different words as a document can have: public
+        places = places_of(state) if self.some else np.arange(rows)
 
         def part(some: np.ndarray) -> np.ndarray:
             total = np.zeros(size, np.int64)
-            words = np.zeros((2, documents.longest), np.int32)
-            copies = *words, np.zeros(documents.longest), places
+            copies = *np.zeros((2, rows), np.int32), np.zeros(rows), places
             several = size if documents.several else 0
             scratch = (
-                np.zeros(longest),
-                np.zeros(max(longest, several), np.int32),
+                np.zeros(size),
+                np.zeros(size, np.int32),
                 np.zeros(several),
                 np.zeros(several),
                 np.zeros(several // self.width, np.int64),
@@ -86,14 +85,17 @@ class SparseKernel:
             self.loop(*documents.arrays, some, state, self.width, *copies, *scratch, limits, total)
             return total
 
-        return lambda: _threaded(part, units, documents.longest * self.width)
+        return lambda: _threaded(part, units, min(rows, 100) * self.width)
 
-    def made_up(self, columns: Sequence[Column]) -> Documents:
-        """Short documents, one a unit."""
+    def made_up(self, columns: Sequence[Column], state: Any) -> Documents:
+        """Short documents, one a unit, of words that have a place."""
         (column,) = columns
         assert isinstance(column, Tokens)
-        size = min(5, len(column.vocabulary))
-        words = np.arange(_TRIED * size) * 7 % len(column.vocabulary)
+        known = np.arange(len(column.vocabulary))
+        if self.some:
+            known = known[places_of(state) >= 0] if np.any(places_of(state) >= 0) else known
+        size = min(5, len(known))
+        words = known[np.arange(_TRIED * size) * 7 % len(known)]
         words = np.sort(words.reshape(_TRIED, size), axis=1).ravel().astype(np.int32)
         weights = 1.0 + np.arange(_TRIED * size) % 3
         arrays = np.arange(_TRIED + 1) * size, words, weights, np.arange(_TRIED + 1)
@@ -191,10 +193,16 @@ def fixed_state(state: Any) -> Any:
     if isinstance(state, (tuple, list)):
         parts = [fixed_state(part) for part in state]
         return type(state)(*parts) if hasattr(state, "_fields") else tuple(parts)
-    array = np.array(0.0 if state is None else state, order="C")
+    # Twice: the first may be memory that an object of the caller's own kind shares.
+    array = np.array(np.asarray(0.0 if state is None else state), order="C", copy=True)
     if array.dtype.kind not in "biuf":
         raise QueryError(f"Expected a state of numbers, got {type(state).__name__}.")
     return _read_only(array)
+
+
+def places_of(state: Any) -> np.ndarray:
+    """The table that a state begins with, whatever a tuple of the caller's own kind would say."""
+    return tuple.__getitem__(state, 0) if isinstance(state, tuple) and state else np.zeros(0)
 
 
 def kind_of(state: Any) -> Any:
@@ -208,7 +216,7 @@ def tried(
     kernel: NumbaKernel | SparseKernel, columns: Sequence[Column], state: Any, limits: np.ndarray
 ) -> None:
     """Compile a map and run it over made-up units, before anything is charged or read."""
-    units: Any = kernel.made_up(columns)
+    units: Any = kernel.made_up(columns, state)
     before = fingerprint_of(state)
     try:
         alone = [kernel.start(units, np.array([i]), state, limits)() for i in range(_TRIED)]

@@ -27,6 +27,7 @@ from tacit.wall._maps import (
     fixed_state,
     kind_of,
     numba_kernel,
+    places_of,
     sparse_kernel,
     tried,
 )
@@ -190,7 +191,7 @@ def _check_places(query: BoundedSum, schema: Schema, state: Any) -> None:
     (column,) = (schema[name] for name in query.columns)
     assert isinstance(column, Tokens)
     words, rows = len(column.vocabulary), query.bounds[0].shape[0]
-    places = state[0] if isinstance(state, tuple) and state else np.zeros(0)
+    places = places_of(state)
     if places.shape == (words,) and places.dtype.kind == "i":
         taken = places[places != -1]
         if taken.size == np.unique(taken).size and np.all((taken >= 0) & (taken < rows)):
