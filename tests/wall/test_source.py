@@ -299,9 +299,6 @@ def test_headers_are_refused_in_words(tmp_path):
             tacit.Public(tmp_path / name, smoking())
     with pytest.raises(tacit.SourceError, match="same length"):
         tacit.Public({"smoker": ["yes"], "u": []}, smoking(unit="u", max_rows_per_unit=1))
-    words = tacit.Schema(tacit.Tokens("w", ["a"], max_length=3), neighbours="add_remove")
-    with pytest.raises(tacit.SourceError, match="document-term"):
-        tacit.Public({"w": ["a"]}, words)
 
 
 # Types -----------------------------------------------------------------------------------------
