@@ -1,10 +1,10 @@
 """Exact samplers, compiled: discrete Laplace and Gaussian, geometric skips, subsets.
 
-The algorithms are those of Canonne, Kamath and Steinke (2020), on a stream of random 32-bit words;
-`discrete` has them in plain Python. A double decides a coin or a floor only where it can do so with
-certainty, and reports a doubt elsewhere: that sample is then computed by `discrete` from the same
-words. A call that runs out of words in the middle of a sample leaves them for the next try, so that
-long samples are as likely as they should be.
+The algorithms are those of Canonne, Kamath and Steinke (2020), and for wide Gaussians the strips of
+`strips`, on a stream of random 32-bit words; `discrete` has them in plain Python. A double decides
+a coin or a floor only where it can do so with certainty, and reports a doubt elsewhere: that sample
+is then computed by `discrete` from the same words. A call that runs out of words in the middle of a
+sample leaves them for the next try, so that long samples are as likely as they should be.
 """
 
 from __future__ import annotations
@@ -14,12 +14,18 @@ import math
 import numba
 import numpy as np
 
-LARGEST_SIGMA = 2**30  # 2 sigma^2 must fit in 62 bits
+from tacit.laws.strips import FRACTION, STRIPS, TAIL
+
 LARGEST_LAPLACE = 2**56  # forty scales must fit in 62 bits
 SKIP_BITS = 32  # a unit's chance to be sampled is 1 - exp(-k / 2^32)
 _EXP_1, _EXP_HALF, _LOG_2 = math.exp(-1), math.exp(-0.5), math.log(2)
 _MARGIN = 64.0  # of 2^32, a million times the error of a double's exp
+_STRIP_MARGIN = 2.0**-30  # of a chance, a thousand times the error of a double's
 _DOUBT = 2**62  # where the stream stands when a coin is in doubt
+_HIGH_BITS, _WORD_BITS = np.uint64(FRACTION - 32), np.uint64(32)
+_HIGH_MASK, _WORD_MASK = np.uint64(2 ** (FRACTION - 32) - 1), np.uint64(2**32 - 1)
+_STRIP_MASK, _TAIL, _WHOLE = np.uint64(STRIPS - 1), np.uint64(TAIL), np.uint64(2**FRACTION)
+_STRIP_UNIT = 2.0 ** (FRACTION + 32)
 
 _compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
 
@@ -149,6 +155,59 @@ def fill_gaussian(out, done, s, words):
         out[done] = value
         done, used = done + 1, at[0]
     return done, used, at[0] >= _DOUBT
+
+
+@_compiled
+def _strip_height(y, width, doublings, s, area):
+    """The chance to accept y in a strip, in units of its fractions: a double, so not exactly."""
+    z = float(y) / float(s)
+    return np.exp(-z * z / 2) * (2.0**doublings * (float(width) / float(area) * _STRIP_UNIT))
+
+
+@_compiled
+def fill_strips(out, done, s, left, width, sure, area, words):
+    """The discrete Gaussian by strips, two words for a try: what is filled, used, any doubt."""
+    # proof: strips
+    at = used = 0
+    while done < out.size and at + 2 <= words.size:
+        high, low = np.uint64(words[at]), np.uint64(words[at + 1])
+        at += 2
+        i = high >> _HIGH_BITS & _STRIP_MASK
+        w = width[i]
+        # 55 bits times w, in two halves; digits to come would add less than w.
+        low_part = low * w
+        high_part = (high & _HIGH_MASK) * w + (low_part >> _WORD_BITS)
+        y = np.int64(left[i] + (high_part >> _HIGH_BITS))
+        fraction = (high_part & _HIGH_MASK) << _WORD_BITS | low_part & _WORD_MASK
+        negative = high >> np.uint64(31) == np.uint64(1)
+        if not (fraction < sure[i] and y > 0):
+            doublings = 0
+            if i == _TAIL:
+                while at < words.size and words[at] == 0:
+                    doublings += 32
+                    at += 1
+                if at == words.size:
+                    break
+                word = np.uint64(words[at])
+                at += 1
+                while word >> np.uint64(31) == np.uint64(0):
+                    word <<= np.uint64(1)
+                    doublings += 1
+                y += np.int64(s) * doublings
+                doublings += 1
+            if fraction + w > _WHOLE:
+                return done, used, True
+            height = _strip_height(y, w, doublings, s, area)
+            # Written so that what is not a number decides nothing.
+            if not float(fraction + w) <= height * (1 - _STRIP_MARGIN):
+                if not float(fraction) >= height * (1 + _STRIP_MARGIN) + 1:
+                    return done, used, True
+                continue
+            if y == 0 and negative:
+                continue
+        out[done] = -y if negative else y
+        done, used = done + 1, at
+    return done, used, False
 
 
 @_compiled

@@ -1,20 +1,18 @@
 """The samplers of `bulk` in plain Python and long arithmetic: slow, short, and never in doubt.
 
-Canonne, Kamath and Steinke (2020), on a stream of random 32-bit words. The compiled samplers come
-here for the rare sample in which a double cannot decide, and tests compare the two word by word.
+Canonne, Kamath and Steinke (2020), and strips for wide Gaussians, on a stream of random 32-bit
+words. The compiled samplers come here for the rare sample in which a double cannot decide, and
+tests compare the two word by word.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from decimal import MAX_EMAX, MIN_EMIN, ROUND_HALF_EVEN, Context, Decimal, localcontext
+from decimal import Decimal, localcontext
 
 import numpy as np
 
-
-def _digits(precision: int) -> Context:
-    """Decimal arithmetic of our own, whatever the process has set."""
-    return Context(precision, ROUND_HALF_EVEN, MIN_EMIN, MAX_EMAX, traps=[])
+from tacit.laws.strips import FRACTION, LARGEST_SIGMA, LEAST_SIGMA, TAIL, digits, strips
 
 
 class OutOfWords(Exception):
@@ -56,7 +54,7 @@ class Stream:
         """
         drawn, bits = self.word(), 32
         while True:
-            with localcontext(_digits(bits // 3 + 25)):  # decimal's exp is rounded correctly
+            with localcontext(digits(bits // 3 + 25)):  # decimal's exp is rounded correctly
                 power = (-Decimal(numerator) / Decimal(denominator)).exp()
                 chance = power * 2 ** (bits + doublings)
                 rounding = chance * Decimal(10) ** -(bits // 3 + 20)
@@ -85,10 +83,15 @@ class Stream:
                 return -size if negative else size
 
     def gaussian(self, s: int) -> int:
-        """Algorithm 3 with a whole sigma = s, and s as the scale of the proposal.
+        """P(y) proportional to exp(-y^2 / 2 s^2), for a whole s: by strips where they fit.
 
-        |y| - s = k s + r up to sign, so exp(-(|y| - s)^2 / 2 s^2) is a product of coins.
+        Elsewhere Algorithm 3, and s as the scale of its proposal: |y| - s = k s + r up to sign, so
+        exp(-(|y| - s)^2 / 2 s^2) is a product of coins.
         """
+        while LEAST_SIGMA <= s <= LARGEST_SIGMA:
+            y = self._try_strip(s)
+            if y is not None:
+                return y
         while True:
             u, v = self.geometric(s)
             negative = self.word() >> 31 == 1
@@ -102,12 +105,48 @@ class Stream:
             ):
                 return -(u + s * v) if negative else u + s * v
 
+    def _try_strip(self, s: int) -> int | None:
+        """A sign, a strip, a place in it and a fraction: None if that is not accepted."""
+        # proof: strips
+        table = strips(s)
+        high, low = self.word(), self.word()
+        negative, i = high >> 31 == 1, high >> FRACTION - 32 & TAIL
+        drawn, bits = (high << 32 | low) % 2**FRACTION, FRACTION
+        left, width, doublings = int(table.left[i]), int(table.width[i]), 0
+        if i == TAIL:
+            v = self._zeros()
+            left, doublings = left + s * v, v + 1
+        while True:
+            # Digits to come add less than `width` to the product.
+            place, fraction = divmod(drawn * width, 2**bits)
+            if fraction + width <= 2**bits:
+                y = left + place
+                # Far out the exponent is large, and more digits of it matter.
+                with localcontext(digits(bits // 3 + doublings // 3 + 25)):
+                    density = (-Decimal(y * y) / Decimal(2 * s * s)).exp()
+                    chance = density * width * 2 ** (32 + doublings + bits) / table.area
+                    rounding = chance * Decimal(10) ** -(bits // 3 + 20)
+                    if fraction + width <= chance - rounding:
+                        if negative:
+                            return -y if y else None  # zero is counted once
+                        return y
+                    if fraction >= chance + rounding:
+                        return None
+            drawn, bits = drawn << 32 | self.word(), bits + 32
+
+    def _zeros(self) -> int:
+        """How many bits are 0 before the first that is 1; the rest of its word is not used."""
+        zeros, word = 0, self.word()
+        while not word:
+            zeros, word = zeros + 32, self.word()
+        return zeros + 32 - word.bit_length()
+
     def skip(self, k: int) -> int:
         """floor(-log(W) 2^32 / k) for a uniform W, as many digits of it as it takes."""
         drawn, bits = self.word() << 32 | self.word(), 64
         while True:
             if drawn:
-                with localcontext(_digits(bits // 3 + 25)):
+                with localcontext(digits(bits // 3 + 25)):
                     least, most = (
                         int(-(Decimal(end) / 2**bits).ln() * 2**32 / k)
                         for end in (drawn + 1, drawn)

@@ -21,6 +21,7 @@ from opendp.mod import enable_features
 
 from tacit.laws import bulk
 from tacit.laws.discrete import OutOfWords, Stream
+from tacit.laws.strips import LARGEST_SIGMA, LEAST_SIGMA, strips
 from tacit.spec.release import Block, Noise
 
 enable_features("contrib")
@@ -28,7 +29,7 @@ enable_features("contrib")
 _VECTOR = vector_domain(atom_domain(T="i64"))
 _BULK = 1_000  # from here on OpenDP's samplers would be felt
 _CORES = os.cpu_count() or 1
-_THREADED = 8_000  # numbers for which a thread pays
+_THREADED = 60_000  # words for which a thread pays
 # Keeps statistic plus noise inside int64 (accounting keeps the noise below 2^61).
 _LIMIT = 2**62
 
@@ -99,14 +100,14 @@ def fits_bulk(noise: Noise) -> bool:
     """Whether the compiled samplers can draw this law: a whole sigma, or a Laplace fraction."""
     scale = noise.scale / noise.grid
     if noise.family == "discrete_gaussian":
-        return scale.is_integer() and 1 <= scale <= bulk.LARGEST_SIGMA
+        return scale.is_integer() and 1 <= scale <= LARGEST_SIGMA
     t, over = scale.as_integer_ratio()
     return 0 < t <= bulk.LARGEST_LAPLACE and over.bit_length() <= 60
 
 
 def draw_bulk(noise: Noise, size: int, words: Words = os_words) -> np.ndarray:
-    """The same law as `draw`, some twenty times faster, and faster still on several cores."""
-    threads = min(_CORES, size // _THREADED) if words is os_words else 1
+    """The same law as `draw`, some fifty times faster, and faster still on several cores."""
+    threads = min(_CORES, int(_filler(noise)[1] * size) // _THREADED) if words is os_words else 1
     if threads < 2:
         return _filled(noise, size, words)
     sizes = [size * (i + 1) // threads - size * i // threads for i in range(threads)]
@@ -116,24 +117,34 @@ def draw_bulk(noise: Noise, size: int, words: Words = os_words) -> np.ndarray:
 
 def _filled(noise: Noise, size: int, words: Words) -> np.ndarray:
     out, done = np.zeros(size, np.int64), 0
-    gaussian = noise.family == "discrete_gaussian"
-    t, over = (noise.scale / noise.grid).as_integer_ratio()
-    shift = over.bit_length() - 1
-    each = 10 if gaussian else 6  # a little more than a sample takes
-    left = words(each * size + 128)
+    fill, each = _filler(noise)
+    left = words(int(each * size) + 128)
     while done < size:
-        if gaussian:
-            done, used, doubt = bulk.fill_gaussian(out, done, np.uint64(t), left)
-        else:
-            done, used, doubt = bulk.fill_laplace(out, done, np.uint64(t), shift, left)
+        done, used, doubt = fill(out, done, left)
         left = left[used:]
         if doubt:
             out[done], left = settled(_one(noise), left, words)
             done += 1
         elif done < size:
             # What a cut sample had read is read again: dropping it would favour short samples.
-            left = np.concatenate([left, words(each * (size - done) + 128)])
+            left = np.concatenate([left, words(int(each * (size - done)) + 128)])
     return out
+
+
+_Filler = Callable[[np.ndarray, int, np.ndarray], tuple[int, int, bool]]
+
+
+def _filler(noise: Noise) -> tuple[_Filler, float]:
+    """The compiled sampler of a law, and a little more than the words that a sample takes."""
+    t, over = (noise.scale / noise.grid).as_integer_ratio()
+    scale, shift = np.uint64(t), over.bit_length() - 1
+    if noise.family != "discrete_gaussian":
+        return lambda out, done, left: bulk.fill_laplace(out, done, scale, shift, left), 6
+    if t < LEAST_SIGMA:
+        return lambda out, done, left: bulk.fill_gaussian(out, done, scale, left), 10
+    cut = strips(t)
+    table = (scale, cut.left, cut.width, cut.sure, np.uint64(cut.area))
+    return lambda out, done, left: bulk.fill_strips(out, done, *table, left), cut.words
 
 
 def draw_seeded(noise: Noise, size: int, words: Words) -> np.ndarray:
