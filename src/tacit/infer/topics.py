@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 from scipy.special import digamma, gammaln
 
-from tacit.laws.mixing import LANES, mixed
+from tacit.laws.mixing import LANES, exp_digamma, mixed
 
 _SOME = 4096  # documents at a time
 
@@ -22,6 +22,13 @@ def padded(rows: np.ndarray) -> np.ndarray:
     wide = np.zeros((words, -(-topics // LANES) * LANES), np.float32)
     wide[:, :topics] = rows
     return wide
+
+
+def exp_digammas(x: np.ndarray) -> np.ndarray:
+    """exp(digamma(x)) in single precision, much faster than in double."""
+    out = np.zeros(x.shape, np.float32)
+    exp_digamma(x.astype(np.float32).ravel(), out.ravel())
+    return out
 
 
 def expected(words: Any, weights: Any, state: Any, out: Any) -> None:

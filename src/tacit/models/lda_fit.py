@@ -11,7 +11,7 @@ from scipy.special import digamma
 
 from tacit.infer.cooccurrence import factors
 from tacit.infer.denoise import denoised, denoised_sizes
-from tacit.infer.topics import expected, padded, resampled, rooted, together
+from tacit.infer.topics import exp_digammas, expected, padded, resampled, rooted, together
 from tacit.spec.columns import Tokens
 from tacit.spec.errors import ModelError
 from tacit.spec.maps import SparseMap
@@ -68,7 +68,7 @@ def plain_topics(model: Any, column: Tokens, schema: Schema, setting: Setting) -
 
     def beliefs(sums: Sums) -> Topics:
         weight = model.eta + np.maximum(sums.values["sum"], 0.0)
-        rows = np.exp(digamma(weight) - digamma(weight.sum(axis=0)))
+        rows = exp_digammas(weight) / np.exp(digamma(weight.sum(axis=0)))
         return Topics(weight, np.sqrt(weight), rows, np.ones(shape[0]))
 
     course = Course(_STEPS)
