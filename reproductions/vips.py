@@ -30,7 +30,7 @@ class Size:
 
     epsilons: tuple[float, ...] = (0.5, 1.0, 2.4, 5.0, 10.0)
     main: float = 2.4  # of the table of words: 2.38 in the paper
-    documents: int = 20_000
+    documents: int = 10_000
     words: int = 1000
     topics: int = 20
     command: str = "python reproductions/vips.py --kept topics.json"
@@ -42,7 +42,9 @@ QUICK = Size(
 )  # fmt: skip
 
 
-def reproduce(folder: Path, size: Size, real: list[data.Corpus], kept: Kept) -> list[Found]:
+def reproduce(
+    folder: Path, size: Size, real: list[data.Corpus], kept: Kept, *, fit: bool = True
+) -> list[Found]:
     """Runs everything, draws the pictures and writes the page."""
     folder.mkdir(parents=True, exist_ok=True)
     found = []
@@ -50,7 +52,7 @@ def reproduce(folder: Path, size: Size, real: list[data.Corpus], kept: Kept) -> 
         # All documents take long: where there is a prefix of them, it is for the other epsilons.
         first = len(real) > 1 and corpus is real[0]
         epsilons = (size.main,) if first else size.epsilons
-        found.append(measure(corpus, epsilons, size.main, kept, _say))
+        found.append(measure(corpus, epsilons, size.main, kept, _say, fit=fit))
         if not first:
             perplexities(folder / f"vips-{corpus.name}.png", found[-1])
     (folder / "vips.md").write_text(page(size.command, size.main, found))
@@ -68,6 +70,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="folder that holds wikipedia_bow")
     parser.add_argument("--documents", type=int, help="of Wikipedia, for the curve")
     parser.add_argument("--kept", type=Path, help="a file that keeps scores: a run can be resumed")
+    parser.add_argument("--page", action="store_true", help="fit nothing: show what is kept")
     given = parser.parse_args()
     folder = given.data or shared_data()
     real = [] if given.quick else data.wikipedia(folder, given.documents)
@@ -76,7 +79,7 @@ def main() -> None:
     size = QUICK if given.quick else Size()
     if len(real) > 1:
         size = replace(size, command=f"{size.command} --documents {given.documents}")
-    reproduce(given.output, size, real, Kept.load(given.kept))
+    reproduce(given.output, size, real, Kept.load(given.kept), fit=not given.page)
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ STRONG = "paper: strong composition, S = n/20"
 UNCLIPPED = "paper: no clipping, S = n/20"
 OURS = "Tacit: VIPS by default"
 EXACT = (UNIGRAM, NONE, NONE_PAPER)  # epsilon does not matter
-PRIVATE = (PAPER, SMALL, STRONG, UNCLIPPED, OURS)
+PRIVATE = (PAPER, OURS, STRONG, UNCLIPPED, SMALL)
 
 
 def _paper(epsilon: float, size: int, accountant: Any = "rdp", steps: int = STEPS) -> tacit.VIPS:
@@ -138,11 +138,10 @@ class Found:
     scores: dict[tuple[str, float], dict[str, Any]]
 
     def curve(self, method: str, what: str) -> tuple[list[float], list[float]]:
-        """Epsilons and one score; that of an exact method at all of them."""
-        if method in EXACT:
-            return list(self.epsilons), [self.scores[method, 0.0][what]] * len(self.epsilons)
-        values = {e: self.scores[method, e][what] for e in self.epsilons}
-        return list(values), list(values.values())
+        """Epsilons that were measured and one score; that of an exact method at all of them."""
+        level = {e: 0.0 if method in EXACT else e for e in self.epsilons}
+        known = [e for e in self.epsilons if (method, level[e]) in self.scores]
+        return known, [self.scores[method, level[e]][what] for e in known]
 
 
 def measure(
@@ -151,8 +150,10 @@ def measure(
     main: float,
     kept: Kept,
     say: Callable[[str], None] = lambda words: None,
+    *,
+    fit: bool = True,
 ) -> Found:
-    """All methods, first without privacy and at the main epsilon."""
+    """All methods, first without privacy and at the main epsilon. Without `fit` what is kept."""
     levels = [(m, 0.0) for m in (NONE, UNIGRAM, NONE_PAPER)]
     ordered = sorted(epsilons, key=lambda e: e != main)
     levels += [(method, e) for e in ordered for method in PRIVATE]
@@ -160,9 +161,11 @@ def measure(
     model: dict[str, float] | None = None
     for method, e in levels:
         key = f"{corpus.name}/{corpus.size}/{corpus.topics}/{method}/{e:g}"
-        scores[method, e] = kept.get(key, lambda: scored(corpus, method, e, model))  # noqa: B023
+        if not fit and key not in kept.scores:
+            continue
+        one = kept.get(key, lambda: scored(corpus, method, e, model))  # noqa: B023
+        scores[method, e] = one
         if method == NONE:
-            model = scores[method, e]["topic"]
-        one = scores[method, e]
+            model = one["topic"]
         say(f"{corpus.title}, {method}, {e:g}: {one['completion']:.0f}, bound {one['bound']:.0f}")
     return Found(corpus, tuple(epsilons), scores)

@@ -77,10 +77,10 @@ def _curve(one: Found, drawn: bool) -> str:
     for what, label in (("completion", "completion"), ("bound", "Hoffman's bound")):
         rows = []
         for method in (*EXACT, *PRIVATE):
-            values = one.curve(method, what)[1]
-            shown = values[:1] if method in EXACT else values
-            cells = [f"{value:,.0f}" for value in shown]
-            rows.append((method, cells + [""] * (len(heads) - len(cells))))
+            value = dict(zip(*one.curve(method, what), strict=True))
+            if method in EXACT:  # once is enough
+                value = dict([*value.items()][:1])
+            rows.append((method, [f"{value[e]:,.0f}" if e in value else "" for e in one.epsilons]))
         tables.append(table(label, heads, rows))
     title = one.corpus.title
     picture = f"![Perplexity against epsilon, {title}](vips-{one.corpus.name}.png)\n"
@@ -101,15 +101,20 @@ Completion: half the words of each unseen document, given the other half. Less i
 
 def _read(one: Found) -> str:
     """What became of the paper's claims, and from where on a method beats word frequencies."""
-    _, paper = one.curve(PAPER, "completion")
+    paper = dict(zip(*one.curve(PAPER, "completion"), strict=True))
     lines = []
-    for other in (STRONG, UNCLIPPED, SMALL):
-        _, values = one.curve(other, "completion")
-        worse = sum(v > p for v, p in zip(values, paper, strict=True))
-        name = other.removeprefix("paper: ")
-        lines.append(
-            f"- {name}: worse than the paper's method at {worse} of {len(values)} epsilons."
-        )
+    for other in (STRONG, UNCLIPPED, SMALL, OURS):
+        pairs = [
+            (value, paper[e])
+            for e, value in zip(*one.curve(other, "completion"), strict=True)
+            if e in paper
+        ]
+        if pairs:
+            worse = sum(theirs > base for theirs, base in pairs)
+            lines.append(
+                f"- {other}: worse than {PAPER.removeprefix('paper: ')} at {worse} of {len(pairs)} "
+                "epsilons (completion)."
+            )
     for what in ("completion", "bound"):
         base = one.scores[UNIGRAM, 0.0][what]
         for method in (PAPER, OURS):
@@ -123,7 +128,8 @@ def _clip(main: float, found: list[Found]) -> str:
     rows = []
     for method, e in ((NONE, 0.0), (NONE_PAPER, 0.0), (PAPER, main), (UNCLIPPED, main)):
         name = method if method in EXACT else f"{method}, epsilon {e:g}"
-        rows.append((name, [f"{one.scores[method, e]['clipped']:.1%}" for one in found]))
+        scores = [one.scores.get((method, e)) for one in found]
+        rows.append((name, ["" if s is None else f"{s['clipped']:.1%}" for s in scores]))
     shares = table("topics that were fitted with", [one.corpus.title for one in found], rows)
     return f"""\
 ## Documents that the clip shortens
@@ -138,13 +144,14 @@ depends on how long documents are and how clear topics are.
 
 
 def _words(main: float, one: Found) -> str:
-    columns, likeness = [], []
+    columns, likeness, heads = [], [], []
     for method in SHOWN:
-        score = one.scores[method, 0.0 if method in EXACT else main]
-        columns.append(list(score["topic"])[:TOP])
-        likeness.append(f"{score['likeness']:.2f}")
+        score = one.scores.get((method, 0.0 if method in EXACT else main))
+        if score is not None:
+            heads.append(method.removesuffix(", S = n/20"))
+            columns.append(list(score["topic"])[:TOP])
+            likeness.append(f"{score['likeness']:.2f}")
     rows = [(str(i + 1), list(words)) for i, words in enumerate(zip(*columns, strict=True))]
-    heads = [method.removesuffix(", S = n/20") for method in SHOWN]
     shared = [str(len(set(columns[0]) & set(words))) for words in columns]
     about = "railway stations" if "station" in one.corpus.words else "whatever is the largest"
     return f"""\
