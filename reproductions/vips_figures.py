@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 from vips_measures import (
+    EXACT,
     NONE,
     NONE_PAPER,
     OURS,
@@ -21,9 +22,9 @@ from vips_measures import (
 
 # Okabe and Ito's colours, which the colour-blind can tell apart
 LOOK = {
-    UNIGRAM: {"color": "#777777", "ls": (0, (1, 3)), "marker": ""},
-    NONE: {"color": "#000000", "ls": ":", "marker": ""},
-    NONE_PAPER: {"color": "#000000", "ls": "-.", "marker": ""},
+    UNIGRAM: {"color": "#777777", "ls": (0, (1, 3))},
+    NONE: {"color": "#000000", "ls": ":"},
+    NONE_PAPER: {"color": "#000000", "ls": "-."},
     STRONG: {"color": "#CC79A7", "ls": "--", "marker": "x"},
     UNCLIPPED: {"color": "#E69F00", "ls": "--", "marker": "v"},
     SMALL: {"color": "#56B4E9", "ls": "--", "marker": "s"},
@@ -43,7 +44,11 @@ def perplexities(path: Path, one: Found) -> None:
     for axes, (what, label) in zip(panels, MEASURES.items(), strict=True):
         for method, look in LOOK.items():
             wide = 2.4 if method == OURS else 1.5
-            axes.plot(*one.curve(method, what), label=method, lw=wide, ms=5, **look)
+            if method in EXACT:
+                for value in one.curve(method, what)[1][:1]:
+                    axes.axhline(value, label=method, lw=wide, **look)
+            else:
+                axes.plot(*one.curve(method, what), label=method, lw=wide, ms=5, **look)
         axes.set(xscale="log", yscale="log", xlabel="ε", title=label)
         axes.xaxis.set_major_locator(FixedLocator(list(one.epsilons)))
         axes.xaxis.set_minor_locator(NullLocator())

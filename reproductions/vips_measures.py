@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 from kept import Kept
 from scipy.sparse import csr_matrix
@@ -14,7 +13,7 @@ from scipy.special import digamma
 from vips_data import Corpus
 
 import tacit
-from tacit.infer.topics import bound, completion, expected, padded
+from tacit.infer.topics import bound, completion, mixtures
 
 DELTA = 1e-4
 LENGTH, CLIP = 500, 0.1  # of the paper
@@ -103,18 +102,6 @@ def scored(corpus: Corpus, method: str, epsilon: float, model: dict[str, float] 
     }
 
 
-_step = numba.njit(expected)
-
-
-@numba.njit
-def _norms(offsets: Any, words: Any, weights: Any, state: Any, topics: Any, norms: Any) -> None:
-    for i in range(norms.size):
-        here = slice(offsets[i], offsets[i + 1])
-        out = np.zeros((offsets[i + 1] - offsets[i], topics))
-        _step(words[here], weights[here], state, out)
-        norms[i] = np.sqrt((out**2).sum())
-
-
 def clipped(corpus: Corpus, weight: np.ndarray) -> float:
     """The share of documents with a norm above the clip, in the paper's expectation step.
 
@@ -122,11 +109,13 @@ def clipped(corpus: Corpus, weight: np.ndarray) -> float:
     """
     rows = np.exp(digamma(weight) - digamma(weight.sum(axis=0)))
     some = csr_matrix(corpus.train[:LOOKED_AT], dtype=float)
-    settings = np.array([1 / corpus.topics, 1e-3, 100, LENGTH, 0.0])
-    state = padded(rows), np.ones(len(rows), np.float32), settings
-    norms = np.zeros(some.shape[0])
-    _norms(some.indptr, some.indices, some.data, state, corpus.topics, norms)
-    return float((norms > CLIP * LENGTH * (1 + 1e-6)).mean())
+    some = csr_matrix(some.multiply(LENGTH / some.sum(axis=1)))
+    gamma = mixtures(some, rows, 1 / corpus.topics, tolerance=1e-3, most=100).astype(float)
+    words = some.tocoo()
+    shares = np.exp(digamma(gamma))[words.row] * rows[words.col]
+    shares /= shares.sum(axis=1, keepdims=True)
+    norms = np.sqrt(np.bincount(words.row, words.data**2 * (shares**2).sum(axis=1)))
+    return float((norms > CLIP * LENGTH).mean())
 
 
 @dataclass(frozen=True, eq=False)

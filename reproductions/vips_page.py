@@ -26,6 +26,8 @@ from vips_measures import (
 )
 from war_logs_tables import table
 
+_PREFIX = """For time the curve is on the first documents of Wikipedia, which are a fair sample, and
+one epsilon on all. Fewer documents have more noise for each: compare methods, not corpora."""
 SHOWN = (NONE, PAPER, STRONG, UNCLIPPED, OURS)
 
 
@@ -52,13 +54,15 @@ documents here are public or simulated; scores look at documents, and are no pri
 
 Corpora: {sizes}. A document to learn from has at least {FEWEST} words. The paper has 400,000
 documents of Wikipedia, about 8,000 words and 50 topics. One fit for each number, with one seed.
+{_PREFIX if len(found) > 2 else ""} An empty cell was not run.
 
 - The paper's method: `LDA(topics, weighting="length")` with `VIPS(epsilon, {DELTA:g},
   batch_size=n // 20, epochs=1, tau0=1024, kappa=.7, sampling="wor", accountant="rdp")` and
   `noise="plugin"`: documents count as {LENGTH} words, cut down to a norm of {CLIP:g} times that;
   20 batches of a twentieth, as 20,000 of 400,000 in the paper. Weights in place of words drawn
   with replacement: the same on average.
-- `tau0`, `kappa` and what S is beside 20,000 are not in the paper; another S here is n/80.
+- `tau0`, `kappa` and what S is beside 20,000 are not in the extended abstract; the other S here is
+  n/80.
 - Epsilon is for neighbours that replace one document, delta {DELTA:g}. The paper has a sensitivity
   that is too small by the square root of 2: its epsilon of 2.38 is 4.23 by its own accountant
   ([what the settings cost](accounting.md)). Here noise is chosen for the correct one, so that the
@@ -85,7 +89,7 @@ def _curve(one: Found, drawn: bool) -> str:
     title = one.corpus.title
     picture = f"![Perplexity against epsilon, {title}](vips-{one.corpus.name}.png)\n"
     return f"""\
-## Figure 2: perplexity against epsilon, {title}
+## {f"Figure 2: perplexity against epsilon, {title}" if drawn else f"{title}, all documents"}
 
 {picture if drawn else ""}
 
@@ -136,8 +140,8 @@ def _clip(main: float, found: list[Found]) -> str:
 
 The paper: "around 3/4 of the documents" at a = {CLIP:g}. Here the expectation step is taken of up
 to {LOOKED_AT:,} documents outside the wall, given topics of several fits. A document is clipped
-if the words that it has in its topics are fewer than about 100, counted by their evenness: it
-depends on how long documents are and how clear topics are.
+if its words, each in its topics, are worth fewer than 1/a² = {1 / CLIP**2:g} equally frequent
+ones: short documents are, and the clearer topics are the more of the others.
 
 {shares}
 """
@@ -153,11 +157,11 @@ def _words(main: float, one: Found) -> str:
             likeness.append(f"{score['likeness']:.2f}")
     rows = [(str(i + 1), list(words)) for i, words in enumerate(zip(*columns, strict=True))]
     shared = [str(len(set(columns[0]) & set(words))) for words in columns]
-    about = "railway stations" if "station" in one.corpus.words else "whatever is the largest"
+    which = "about railway stations" if "station" in one.corpus.words else "with most words"
     return f"""\
 ## Table 1: one topic's words, {one.corpus.title}, epsilon {main:g}
 
-The topic about {about} without privacy, and of each other fit the topic most like it (cosine of
+The topic {which} without privacy, and of each other fit the topic most like it (cosine of
 probabilities).
 
 {table("", heads, [*rows, ("cosine", likeness), ("words shared", shared)])}
