@@ -169,8 +169,8 @@ Standard deviation over the clip; the paper has 1.24.
 {table("", [f"epsilon {e:g}" for e in one.epsilons], rows)}
 
 Theorem 9 of Wang et al. (2019), which the moments accountant is here, has terms that more noise
-does not make smaller. For batches of a twentieth it gains nothing from sampling at epsilon 0.5, where it
-asks for more noise than strong composition does.
+does not make smaller. For batches of a twentieth it gains nothing from sampling at epsilon 0.5,
+where it asks for more noise than strong composition does.
 """
 
 

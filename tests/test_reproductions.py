@@ -299,7 +299,7 @@ def test_a_prefix_of_wikipedia(vips, tmp_path):
     (home / "load_wikipedia.py").write_text(
         "import scipy.sparse\n"
         "def load(npz, vocab):\n"
-        "    return scipy.sparse.load_npz(npz), open(vocab).read().split()\n"
+        "    return scipy.sparse.load_npz(npz), vocab.read_text().split()\n"
     )
     every, some = data.wikipedia(tmp_path, 3)
     assert (every.size, some.size, every.test.shape) == (7, 3, (1, 2))
