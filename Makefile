@@ -45,6 +45,7 @@ reproduce: $(STAMP)
 	$(BIN)/python reproductions/conjugate.py
 	$(BIN)/python reproductions/war_logs.py
 	$(BIN)/python reproductions/privacy_for_free.py
+	$(BIN)/python reproductions/vips.py
 
 # What `make test` leaves out for its length: tests marked slow, wherever they are.
 slow: $(STAMP)

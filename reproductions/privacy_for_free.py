@@ -16,6 +16,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # small matrices: more threa
 
 import privacy_for_free_data as data
 import privacy_for_free_figures as figures
+from kept import Kept
 from privacy_for_free_measures import (
     BALL,
     BUDGET,
@@ -26,7 +27,6 @@ from privacy_for_free_measures import (
     OUTPUT,
     SGLD_PAPER,
     SGLD_SAME,
-    Kept,
     measure,
 )
 from privacy_for_free_page import Results, page

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from kept import Kept
 from privacy_for_free_data import Problem
 
 import tacit
@@ -54,29 +52,6 @@ HOW: dict[str, Callable[[Decimal, int], Any]] = {
     SGLD_PAPER: lambda e, n: tacit.SGLD(e, DELTA, **_batches(n), constants="paper"),
     SGLD_SAME: lambda e, n: tacit.SGLD(e, DELTA, **_batches(n)),
 }
-
-
-@dataclass
-class Kept:
-    """Scores by problem, method, epsilon and repeat, in a file: an interrupted run goes on."""
-
-    path: Path | None = None
-    scores: dict[str, list[float]] = field(default_factory=dict)
-
-    @classmethod
-    def load(cls, path: Path | None) -> Kept:
-        known = json.loads(path.read_text()) if path is not None and path.is_file() else {}
-        return cls(path, known)
-
-    def get(self, key: str, measure: Callable[[], tuple[float, float]]) -> tuple[float, float]:
-        if key not in self.scores:
-            self.scores[key] = list(measure())
-            if self.path is not None:
-                beside = self.path.with_suffix(".new")
-                beside.write_text(json.dumps(self.scores, indent=0))
-                os.replace(beside, self.path)
-        accuracy, log_score = self.scores[key]
-        return accuracy, log_score
 
 
 @dataclass(frozen=True, eq=False)

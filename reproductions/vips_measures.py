@@ -1,0 +1,160 @@
+"""Every way to fit topics, and how well they predict the words of documents not seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from kept import Kept
+from scipy.sparse import csr_matrix
+from scipy.special import digamma
+from vips_data import Corpus
+
+import tacit
+from tacit.infer.topics import bound, completion, mixtures
+
+DELTA = 1e-4
+LENGTH, CLIP = 500, 0.1  # of the paper
+STEPS, SMALLER = 20, 80  # batches of all documents over these: 20,000 of 400,000 in the paper
+SEED = 1
+TOP, KNOWN = 10, 300  # words shown of a topic; words by which topics are likened
+LOOKED_AT = 5000  # documents, for the share that is clipped
+_HOW = {"tolerance": 1e-3, "most": 200}
+
+UNIGRAM = "word frequencies, no privacy"
+NONE = "no privacy"
+NONE_PAPER = "no privacy, the paper's batches"
+PAPER = "paper: moments accountant, S = n/20"
+SMALL = "paper: moments accountant, S = n/80"
+STRONG = "paper: strong composition, S = n/20"
+UNCLIPPED = "paper: no clipping, S = n/20"
+OURS = "Tacit: VIPS by default"
+EXACT = (UNIGRAM, NONE, NONE_PAPER)  # epsilon does not matter
+PRIVATE = (PAPER, OURS, STRONG, UNCLIPPED, SMALL)
+
+
+def _paper(epsilon: float, size: int, accountant: Any = "rdp", steps: int = STEPS) -> tacit.VIPS:
+    return tacit.VIPS(epsilon, DELTA, accountant=accountant, **_batches(size, steps))
+
+
+def _batches(size: int, steps: int) -> dict[str, Any]:
+    batch = max(1, size // steps)
+    return {"batch_size": batch, "epochs": 1, "tau0": 1024, "kappa": 0.7, "sampling": "wor"}
+
+
+def posterior(corpus: Corpus, method: str, epsilon: float, seed: int = SEED) -> Any:
+    """Topics by one of the methods."""
+    size, clip = corpus.size, 1.0 if method == UNCLIPPED else CLIP
+    theirs = tacit.LDA(corpus.topics, weighting="length", length=LENGTH, clip=clip)
+    model, how = {
+        NONE: lambda: (theirs, tacit.Exact()),
+        NONE_PAPER: lambda: (theirs, tacit.VIPS(noise_multiplier=0, **_batches(size, STEPS))),
+        PAPER: lambda: (theirs, _paper(epsilon, size)),
+        SMALL: lambda: (theirs, _paper(epsilon, size, steps=SMALLER)),
+        STRONG: lambda: (theirs, _paper(epsilon, size, "strong")),
+        UNCLIPPED: lambda: (theirs, _paper(epsilon, size)),
+        OURS: lambda: (tacit.LDA(corpus.topics), tacit.VIPS(epsilon, DELTA)),
+    }[method]()
+    noise = {} if method == OURS else {"noise": "plugin"}
+    public = tacit.Public(corpus.train, corpus.schema, seed=seed)
+    return tacit.fit(model, public, how, seed=seed, progress=False, **noise)
+
+
+def unigram(corpus: Corpus) -> dict[str, float]:
+    """One topic for all, in which words are as frequent as in the documents learnt from."""
+    counts = np.asarray(corpus.train.sum(axis=0), dtype=float).ravel() + 1 / corpus.topics
+    rows = (counts / counts.sum())[:, None]
+    rng = np.random.default_rng(0)  # deals words out as `perplexity` does
+    return {
+        "completion": completion(corpus.test.astype(float), rows, 1.0, rng, **_HOW),
+        "bound": bound(corpus.test.astype(float), rows, 1.0, **_HOW),
+    }
+
+
+def scored(corpus: Corpus, method: str, epsilon: float, model: dict[str, float] | None) -> Any:
+    """Perplexities, the share of documents that the clip shortens, and the words of one topic.
+
+    `model` has the words of the topic to look for; without one it is the topic that is most about
+    railway stations or, where there is no such word, the largest.
+    """
+    if method == UNIGRAM:
+        return unigram(corpus)
+    fitted = posterior(corpus, method, epsilon)
+    place = {word: i for i, word in enumerate(corpus.words)}
+    if model is None:
+        here = [place[word] for word in ("station", "railway") if word in place]
+        size = fitted.draws["weight"][0, 0].sum(axis=1)
+        liking = fitted.topics[:, here].sum(axis=1) if here else size
+    else:
+        here, wanted = [place[word] for word in model], np.array(list(model.values()))
+        liking = fitted.topics[:, here] @ wanted / np.linalg.norm(wanted)
+        liking = liking / np.linalg.norm(fitted.topics, axis=1)
+    one = int(np.argmax(liking))
+    top = np.argsort(-fitted.topics[one], kind="stable")[:KNOWN]
+    return {
+        "completion": fitted.perplexity(corpus.test),
+        "bound": fitted.perplexity(corpus.test, "bound"),
+        "clipped": clipped(corpus, fitted.draws["weight"][0, 0].T),
+        "likeness": float(liking[one]) if model is not None else 1.0,
+        "topic": {corpus.words[i]: float(fitted.topics[one, i]) for i in top},
+    }
+
+
+def clipped(corpus: Corpus, weight: np.ndarray) -> float:
+    """The share of documents with a norm above the clip, in the paper's expectation step.
+
+    Looks at documents themselves, which only public ones allow. `weight` is words by topics.
+    """
+    rows = np.exp(digamma(weight) - digamma(weight.sum(axis=0)))
+    some = csr_matrix(corpus.train[:LOOKED_AT], dtype=float)
+    some = csr_matrix(some.multiply(LENGTH / some.sum(axis=1)))
+    gamma = mixtures(some, rows, 1 / corpus.topics, tolerance=1e-3, most=100).astype(float)
+    words = some.tocoo()
+    shares = np.exp(digamma(gamma))[words.row] * rows[words.col]
+    shares /= shares.sum(axis=1, keepdims=True)
+    norms = np.sqrt(np.bincount(words.row, words.data**2 * (shares**2).sum(axis=1)))
+    return float((norms > CLIP * LENGTH).mean())
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """Scores of a corpus by method and epsilon; 0 for methods without one."""
+
+    corpus: Corpus
+    epsilons: tuple[float, ...]
+    scores: dict[tuple[str, float], dict[str, Any]]
+
+    def curve(self, method: str, what: str) -> tuple[list[float], list[float]]:
+        """Epsilons that were measured and one score; that of an exact method at all of them."""
+        level = {e: 0.0 if method in EXACT else e for e in self.epsilons}
+        known = [e for e in self.epsilons if (method, level[e]) in self.scores]
+        return known, [self.scores[method, level[e]][what] for e in known]
+
+
+def measure(
+    corpus: Corpus,
+    epsilons: tuple[float, ...],
+    main: float,
+    kept: Kept,
+    say: Callable[[str], None] = lambda words: None,
+    *,
+    fit: bool = True,
+) -> Found:
+    """All methods, first without privacy and at the main epsilon. Without `fit` what is kept."""
+    levels = [(m, 0.0) for m in (NONE, UNIGRAM, NONE_PAPER)]
+    ordered = sorted(epsilons, key=lambda e: e != main)
+    levels += [(method, e) for e in ordered for method in PRIVATE]
+    scores: dict[tuple[str, float], dict[str, Any]] = {}
+    model: dict[str, float] | None = None
+    for method, e in levels:
+        key = f"{corpus.name}/{corpus.size}/{corpus.topics}/{method}/{e:g}"
+        if not fit and key not in kept.scores:
+            continue
+        one = kept.get(key, lambda: scored(corpus, method, e, model))  # noqa: B023
+        scores[method, e] = one
+        if method == NONE:
+            model = one["topic"]
+        say(f"{corpus.title}, {method}, {e:g}: {one['completion']:.0f}, bound {one['bound']:.0f}")
+    return Found(corpus, tuple(epsilons), scores)
