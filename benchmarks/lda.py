@@ -84,7 +84,7 @@ def main() -> None:
 def walk(releaser, mechanism, bounded: float, batch: int) -> np.ndarray:
     """One epoch of VIPS, as its loop takes it, reading included; the topics (topic, word)."""
     units = releaser.units
-    variational = tacit.LDA(TOPICS, weighting="length").variational(
+    variational = tacit.LDA(TOPICS).variational(
         releaser.schema, Setting(units, bounded, aware=False)
     )
     sums = variational.start(np.random.default_rng(0))

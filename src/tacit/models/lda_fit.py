@@ -21,6 +21,7 @@ from tacit.spec.sums import BoundedSum
 from tacit.spec.variational import Course, Look, Setting, Sums, Variational
 
 _TOLERANCE, _ROUNDS = 1e-3, 100
+_FEW_ROUNDS = 15  # are enough where the topics are noisy themselves
 _WORDS = SparseMap(rooted, width=1)
 _STEPS = 4
 _SEED = 1.0  # of words that are drawn again
@@ -108,7 +109,7 @@ def aware_topics(model: Any, column: Tokens, setting: Setting) -> Variational:
             lambda question, before: question.at((_places(_frequency(before[0]), pairs),)),
         ),
     )
-    ask = _Question(model, column, roots=True)
+    ask = _Question(model, column, roots=True, rounds=_FEW_ROUNDS)
 
     def start(rng: np.random.Generator) -> Sums:
         return Sums({"sum": np.zeros((words, topics))}, {"sum": 0.0})
@@ -152,9 +153,17 @@ class _Question:
     length: float = 0.0
     clip: float = 1.0
     roots: bool = False
+    rounds: int = _ROUNDS
 
     def __call__(self, beliefs: Topics) -> BoundedSum:
-        settings = [self.model.alpha, _TOLERANCE, _ROUNDS, self.length, float(self.roots), _SEED]
+        settings = [
+            self.model.alpha,
+            _TOLERANCE,
+            self.rounds,
+            self.length,
+            float(self.roots),
+            _SEED,
+        ]
         drawn = self.length > 0 and self.model.weighting == "resampled"
         return BoundedSum(
             SparseMap(resampled if drawn else expected, width=self.model.topics),
