@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import digamma
 
-from tacit.laws.mixing import LANES, exp_digamma, mixed
+from tacit.laws.mixing import LANES, divided, exp_digamma, mixed
 
 
 def test_exp_digamma():
@@ -70,3 +70,18 @@ def test_sizes_are_checked(short):
     parts[short] = parts[short][:-1]
     with pytest.raises(ValueError, match="sizes differ"):
         mixed(rows, parts[0], 0.1, 1e-3, 10, parts[1], parts[2], parts[3])
+
+
+def test_amounts_are_divided_among_the_first_topics():
+    rows, counts = document(words=9)
+    theta = np.random.default_rng(4).random(LANES).astype(np.float32)
+    out = np.zeros((9, 5))
+    squares = divided(rows, theta, counts.astype(float), out)
+    share = rows[:, :5] * theta[:5]
+    np.testing.assert_allclose(out, counts[:, None] * share / share.sum(axis=1)[:, None], rtol=1e-5)
+    assert squares == pytest.approx((out**2).sum())
+    for bad in (np.zeros((8, 5)), np.zeros((9, LANES + 1))):
+        with pytest.raises(ValueError, match="sizes differ"):
+            divided(rows, theta, counts.astype(float), bad)
+    with pytest.raises(ValueError, match="sizes differ"):
+        divided(rows, theta[:-1], counts.astype(float), out)

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 from scipy.special import digamma, gammaln
 
-from tacit.laws.mixing import LANES, exp_digamma, mixed
+from tacit.laws.mixing import LANES, divided, exp_digamma, mixed
 
 _SOME = 4096  # documents at a time
 
@@ -54,19 +54,12 @@ def expected(words: Any, weights: Any, state: Any, out: Any) -> None:
     theta, shares = np.zeros_like(gamma), np.zeros_like(counts)
     tolerance = settings[1] * topics / rows.shape[1]
     mixed(mine, counts, settings[0], tolerance, int(settings[2]), gamma, theta, shares)
-    roots = settings[4] > 0
-    square = 0.0
-    for i in range(count):
-        together = 1e-30
-        for k in range(topics):
-            out[i, k] = mine[i, k] * theta[k]
-            together += out[i, k]
-        factor = (np.sqrt(weights[i]) if roots else weights[i] * scale) / together
-        for k in range(topics):
-            out[i, k] *= factor
-            square += out[i, k] ** 2
-    if roots and square > 0:
-        out /= np.sqrt(square)
+    if settings[4] > 0:
+        squares = divided(mine, theta, np.sqrt(weights), out)
+        if squares > 0:
+            out /= np.sqrt(squares)
+    else:
+        divided(mine, theta, weights * scale, out)
 
 
 def resampled(words: Any, weights: Any, state: Any, out: Any) -> None:

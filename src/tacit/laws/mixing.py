@@ -1,9 +1,9 @@
 """How much of each topic a document has: the inner loop of variational topic models.
 
-A map may call `mixed`. Maps are compiled by the wall with every index checked, which keeps a
-compiler from using vector instructions; this function is known to the wall and taken as it is. It
-checks all sizes first. Sums are added in an order that follows from their number alone, so that the
-same document has the same numbers wherever it stands.
+A map may call `mixed` and `divided`. Maps are compiled by the wall with every index checked, which
+keeps a compiler from using vector instructions; these functions are known to the wall and taken as
+they are. They check all sizes first. Sums are added in an order that follows from their number
+alone, so that the same document has the same numbers wherever it stands.
 """
 
 from __future__ import annotations
@@ -85,3 +85,25 @@ def mixed(rows, counts, alpha, tolerance, most, gamma, weights, shares):
             gamma[k] = new
         if change < tolerance * topics:
             most = rounds  # once more, for the weights that belong to this
+
+
+@_compiled
+def divided(rows, theta, amounts, out):
+    """Divide the amount of each word among topics, in proportion to rows times theta.
+
+    `out` may have fewer topics than the rows: the first ones. Returns the sum of its squares.
+    """
+    words, topics = out.shape
+    if not (words == rows.shape[0] == amounts.size and topics <= rows.shape[1] == theta.size):
+        raise ValueError("sizes differ")
+    squares = 0.0
+    for i in range(words):
+        total = _TINY
+        for k in range(topics):
+            total += rows[i, k] * theta[k]
+        factor = np.float64(amounts[i]) / np.float64(total)
+        for k in range(topics):
+            share = factor * np.float64(rows[i, k] * theta[k])
+            out[i, k] = share
+            squares += share * share
+    return squares
