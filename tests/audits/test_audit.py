@@ -42,6 +42,7 @@ TITLES = (
     "5 steps, Poisson, nonnegative, replace_one: half the noise",
     "5 steps, fixed size, replace_one: half the noise",
     "5 steps, Poisson, replace_one: fixed size at the price of Poisson",
+    "a step of VIPS, topics, replace_one: the paper's sensitivity, too small by the root of 2",
     "draw of coefficients, add_remove: half the temperature",
     "draw of coefficients, replace_one: half the temperature",
     "Langevin draw of a logistic regression, add_remove: a fifth of the temperature",
@@ -95,7 +96,7 @@ def games():
 
 def marks(title):
     """Thousands of runs of the wall's own code, which other tests trace."""
-    long = title.startswith(("5 steps", "Langevin", "objective"))
+    long = title.startswith(("5 steps", "a step of VIPS", "Langevin", "objective"))
     return [*[pytest.mark.slow] * (title in FURTHER), *[pytest.mark.no_cover] * long]
 
 
