@@ -157,7 +157,8 @@ def sparse_kernel(map_: SparseMap) -> SparseKernel:
                 length = 0
                 for j in range(offsets[i], offsets[i + 1]):
                     place = places[words[j]]
-                    if place >= 0:
+                    # Words and places differ, so there is room; were they not, memory is safe.
+                    if place >= 0 and length < kept.size:
                         kept[length] = my_words[length] = place
                         my_weights[length] = weights[j]
                         length += 1
