@@ -336,3 +336,25 @@ def test_a_limit_that_the_proof_needs_is_listed_and_what_it_forbids_is_refused_b
         with pytest.raises(tacit.QueryError, match="fewer than"):
             wall.release(query, tacit.Gaussian(1, 1e-6))
         assert wall.remaining.epsilon == 9
+
+
+@pytest.mark.parametrize("kind", ["draw", "objective"])
+def test_more_rounding_than_noise_can_hide_is_refused_before_payment(kind):
+    names = tuple(f"x{i}" for i in range(100))
+    columns = tacit.Categorical("y", ["no", "yes"]), *(tacit.Real(name, -1, 1) for name in names)
+    data = {"y": ["no", "yes"], **{name: [0.1, -0.3] for name in names}}
+    if kind == "draw":
+        law, units = tacit.Logistic("y", names, precision=1e-6), 10**6
+        query, mechanism = (
+            tacit.LogisticDraw(law, temper_prior=True),
+            tacit.Exponential(".001", 1e-9),
+        )
+    else:
+        law, units = tacit.Logistic("y", names, precision=1e6), 100
+        query = tacit.LogisticMinimum(law, "objective", regularizer=1e-4)
+        mechanism = tacit.Gaussian(10, 1e-9)
+    described = tacit.Schema(*columns, neighbours="add_remove", max_units=units)
+    home = tacit.Wall(data, described, budget=tacit.Budget(90, 1e-4), ledger=":memory:")
+    with pytest.raises(tacit.BudgetError, match="Expected less noise"):
+        home.release(query, mechanism)
+    assert home.remaining.epsilon == 90

@@ -20,6 +20,7 @@ from scipy.sparse import csr_matrix, random_array
 import tacit
 from tacit.accounting.sums import calibrate_sum, exact_noise, multiplied_noise, steps_of
 from tacit.infer import topics as topic_maps
+from tacit.laws.mixing import cleared
 from tacit.spec.sums import Bound
 from tacit.wall import _clip, _jax, _maps, _sums
 from tacit.wall._clip import add_unit, limits_of
@@ -92,7 +93,7 @@ def sparse(**bound):
 
 def topics():
     rng = np.random.default_rng(3)
-    rows = topic_maps.padded(rng.dirichlet(np.full(40, 0.2), size=5).T)
+    rows = cleared(rng.dirichlet(np.full(40, 0.2), size=5).T)
     state = rows, np.ones(40, np.float32), np.array([0.1, 1e-3, 50, 0.0, 1.0])
     return tacit.BoundedSum(
         tacit.SparseMap(topic_maps.expected, width=5), "words", size=(40, 5), clip=1.0,

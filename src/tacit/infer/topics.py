@@ -11,17 +11,9 @@ import numpy as np
 from scipy.sparse import csr_matrix
 from scipy.special import digamma, gammaln
 
-from tacit.laws.mixing import LANES, divided, exp_digamma, mixed
+from tacit.laws.mixing import cleared, divided, exp_digamma, gathered, mixed
 
 _SOME = 4096  # documents at a time
-
-
-def padded(rows: np.ndarray) -> np.ndarray:
-    """Words by topics in single precision, with empty topics up to a multiple of the lanes."""
-    words, topics = rows.shape
-    wide = np.zeros((words, -(-topics // LANES) * LANES), np.float32)
-    wide[:, :topics] = rows
-    return wide
 
 
 def exp_digammas(x: np.ndarray) -> np.ndarray:
@@ -34,8 +26,8 @@ def exp_digammas(x: np.ndarray) -> np.ndarray:
 def expected(words: Any, weights: Any, state: Any, out: Any) -> None:
     """One document's expected counts of its words in each topic: a map for the wall.
 
-    The state holds `padded` rows, how much each word may say of the document's topics, and alpha, a
-    tolerance, how many rounds at most, a length and whether to take roots. The document counts as
+    The state holds `cleared` rows, how much each word may say of the document's topics, and alpha,
+    a tolerance, how many rounds at most, a length and whether to take roots. The document counts as
     one of that length; 0 leaves it as it is. With roots its words have the roots of their counts,
     and its numbers together norm 1.
     """
@@ -47,19 +39,17 @@ def expected(words: Any, weights: Any, state: Any, out: Any) -> None:
     scale = settings[3] / total if settings[3] > 0 else 1.0
     mine = np.zeros((count, rows.shape[1]), np.float32)
     counts = np.zeros(count, np.float32)
+    gathered(rows, words, mine)
     for i in range(count):
-        mine[i] = rows[words[i]]
         counts[i] = weights[i] * scale * say[words[i]]
     gamma = np.zeros(rows.shape[1], np.float32)
-    theta, shares = np.zeros_like(gamma), np.zeros_like(counts)
+    theta = np.zeros_like(gamma)
     tolerance = settings[1] * topics / rows.shape[1]
-    mixed(mine, counts, settings[0], tolerance, int(settings[2]), gamma, theta, shares)
+    mixed(mine, counts, settings[0], tolerance, int(settings[2]), gamma, theta)
     if settings[4] > 0:
-        squares = divided(mine, theta, np.sqrt(weights), out)
-        if squares > 0:
-            out /= np.sqrt(squares)
+        divided(mine, theta, np.sqrt(weights), 1.0, out)
     else:
-        divided(mine, theta, weights * scale, out)
+        divided(mine, theta, weights * scale, 0.0, out)
 
 
 def resampled(words: Any, weights: Any, state: Any, out: Any) -> None:
@@ -131,11 +121,9 @@ def _mixtures(
     for i in range(gammas.shape[0]):
         here = words[offsets[i] : offsets[i + 1]]
         mine = np.zeros((here.size, wide), np.float32)
-        for j in range(here.size):
-            mine[j] = rows[here[j]]
+        gathered(rows, here, mine)
         counts = weights[offsets[i] : offsets[i + 1]].astype(np.float32)
-        shares = np.zeros_like(counts)
-        mixed(mine, counts, alpha, tolerance, most, gamma, theta, shares)
+        mixed(mine, counts, alpha, tolerance, most, gamma, theta)
         gammas[i] = gamma[: gammas.shape[1]]
 
 
@@ -143,7 +131,7 @@ def mixtures(
     documents: csr_matrix, rows: np.ndarray, alpha: float, *, tolerance: float, most: int
 ) -> np.ndarray:
     """The Dirichlet (document, topic) of each document's topics, given words by topics."""
-    wide = padded(rows)
+    wide = cleared(rows)
     topics = rows.shape[1]
     gammas = np.zeros((documents.shape[0], topics), np.float32)
     share = tolerance * topics / wide.shape[1]

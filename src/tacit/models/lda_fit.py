@@ -11,7 +11,8 @@ from scipy.special import digamma
 
 from tacit.infer.cooccurrence import factors
 from tacit.infer.denoise import denoised, denoised_sizes
-from tacit.infer.topics import exp_digammas, expected, padded, resampled, rooted, together
+from tacit.infer.topics import exp_digammas, expected, resampled, rooted, together
+from tacit.laws.mixing import cleared
 from tacit.spec.columns import Tokens
 from tacit.spec.errors import ModelError
 from tacit.spec.maps import SparseMap
@@ -171,7 +172,7 @@ class _Question:
             size=beliefs.rows.shape,
             clip=self.clip,
             geometry="nonnegative",
-            state=(padded(beliefs.rows), beliefs.say.astype(np.float32), np.array(settings)),
+            state=(cleared(beliefs.rows), beliefs.say.astype(np.float32), np.array(settings)),
         )
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from tacit.laws.mixing import divided, mixed
+from tacit.laws.mixing import divided, gathered, mixed
 from tacit.spec.errors import QueryError
 
 _MODULES = {"numpy", "math"}
@@ -32,7 +32,7 @@ _REFUSED = {
 }  # fmt: skip
 _HOMES = (np, np.linalg, np.fft)
 # Checked here once and for all: they look at their sizes first, and keep nothing.  proof: maps
-_KNOWN = (divided, mixed)
+_KNOWN = (divided, gathered, mixed)
 _REFUSED_OBJECTS = [getattr(np, name) for name in _REFUSED if hasattr(np, name)]
 _PLAIN = (
     int, float, complex, bool, str, bytes, type(None), np.generic, np.ndarray, np.ufunc, np.dtype,

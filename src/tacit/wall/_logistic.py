@@ -40,6 +40,20 @@ _ROUNDS = 10**6  # never reached: steps that lower the objective come to an end
 
 
 @dataclass(frozen=True)
+class Course:
+    """The way of a Langevin chain.
+
+    The curvature of the prior, the sizes of its steps, the standard deviation of where it starts,
+    and the radius of the ball that it stays in.
+    """
+
+    curve: float
+    sizes: np.ndarray
+    start: float
+    radius: float
+
+
+@dataclass(frozen=True)
 class ResolvedLogistic:
     """A regression with what is public about its columns."""
 
@@ -55,16 +69,21 @@ class ResolvedLogistic:
         return (POINT,) if self.schema.neighbours == "replace_one" else (POINT, LIMIT)
 
     def calibrate(self, mechanism: Exponential | Gaussian | Laplace) -> Calibration:
+        size, known = self.design.size, 0
+        if self.schema.neighbours == "add_remove":
+            known = units_of(self.schema, None)
         match self.query, mechanism:
             case LogisticDraw(), Exponential():
-                draw = self.query
-                return cost.calibrate_logistic_draw(mechanism, draw, self.schema, self.design.size)
+                found = cost.calibrate_logistic_draw(mechanism, self.query, self.schema, size)
+                if known:  # what cannot be is refused before it is paid for
+                    self._course(known, found.noise[0])
+                return found
             case LogisticMinimum(), Gaussian():
-                least, size = self.query, self.design.size
-                found = cost.calibrate_minimum(mechanism, least, self.schema, size)
-                if self.schema.neighbours == "add_remove":  # what cannot be, before it is paid for
-                    each, sigma = self.schema.max_rows_per_unit, found.noise[0].scale
-                    ridge_of(least, units_of(self.schema, None), size, sigma, each)
+                found = cost.calibrate_minimum(mechanism, self.query, self.schema, size)
+                if known:
+                    self._ridge(known, found.noise[0])
+                if known and self.query.noise == "objective":
+                    self._rounding(known, found.noise[0])
                 return found
         fits = "Exponential" if isinstance(self.query, LogisticDraw) else "Gaussian"
         raise BudgetError(
@@ -119,37 +138,51 @@ class ResolvedLogistic:
         if law.family == "none":
             tolerance = 1e-6 + 1e-9 * len(vectors)
             return minimum(vectors, query.regularizer or query.law.precision, none, tolerance)
-        known, each = units_of(self.schema, units), self.schema.max_rows_per_unit
-        ridge = ridge_of(query, known, self.design.size, law.scale, each)
+        ridge = self._ridge(units_of(self.schema, units), law)
         # proof: logistic-output. The other half of the tolerance is for the product's rounding.
-        return ridge * minimum(vectors, ridge, none, cost.TOLERANCE * each / 2)
+        tolerance = cost.TOLERANCE * self.schema.max_rows_per_unit / 2
+        return ridge * minimum(vectors, ridge, none, tolerance)
+
+    def _ridge(self, known: int, law: Noise) -> float:
+        query, each = self.query, self.schema.max_rows_per_unit
+        assert isinstance(query, LogisticMinimum)
+        return ridge_of(query, known, self.design.size, law.scale, each)
 
     def _ends(self, vectors: np.ndarray, units: int, law: Noise, words: Words) -> np.ndarray:
         """Where the Langevin chains end, one for each draw."""
-        query, size = self.query, self.design.size
-        assert isinstance(query, LogisticDraw)
+        assert isinstance(self.query, LogisticDraw)
         known = units_of(self.schema, units)
-        most, temper = cost.weighed_rows(self.schema, known), 1 / law.scale
+        course, hidden = self._course(known, law)
+        weight = (1 / law.scale) * cost.row_weight(self.schema, known, len(vectors))
+        theta = langevin(vectors, weight, course, self.query.draws, words)
+        return noised(_whole(theta.T, law.grid, units), (hidden,), self.blocks, words)
+
+    def _course(self, known: int, law: Noise) -> tuple[Course, Noise]:
+        """The way of a chain, and the noise that hides its rounding: by what is public alone."""
+        query, size, temper = self.query, self.design.size, 1 / law.scale
+        assert isinstance(query, LogisticDraw)
+        most = cost.weighed_rows(self.schema, known)
         curve = cost.prior_curve(query, law.scale)
-        weight = temper * cost.row_weight(self.schema, known, len(vectors))
         sizes = cost.step_sizes(curve, curve + temper * most * cost.CURVATURE, most, size)
         wide = 2 * (math.sqrt(size) + 8) + math.sqrt(2 * temper * most * math.log(2))
         radius = wide / math.sqrt(curve)
         # As wide as a posterior is, by a public guess: far out the losses hardly curve.
         start = 1 / math.sqrt(curve + temper * guessed_curve(most, size))
-        theta = langevin(vectors, weight, curve, sizes, start, radius, query.draws, words)
         mu = cost.slope_gap(self.schema) * temper / math.sqrt(curve) * cost.SHARE
         off = cost.state_error(sizes, curve, temper, most, size, radius)
-        hidden = cost.rounding_noise(off, mu, law.grid, size)
-        return noised(_whole(theta.T, law.grid, units), (hidden,), self.blocks, words)
+        return Course(curve, sizes, start, radius), cost.rounding_noise(off, mu, law.grid, size)
 
     def _tilted(self, vectors: np.ndarray, units: int, law: Noise, words: Words) -> np.ndarray:
         """The minimum of the objective with a random slope."""
-        query, size, sigma = self.query, self.design.size, law.scale
-        assert isinstance(query, LogisticMinimum)
         known = units_of(self.schema, units)
-        ridge = ridge_of(query, known, size, sigma, self.schema.max_rows_per_unit)
-        slope = sigma * normals(words, size)
+        off, hidden = self._rounding(known, law)
+        slope = law.scale * normals(words, self.design.size)
+        theta = minimum(vectors, self._ridge(known, law), slope, 2 * off)
+        return noised(_whole(theta, law.grid, units), (hidden,), self.blocks, words)
+
+    def _rounding(self, known: int, law: Noise) -> tuple[float, Noise]:
+        """How far doubles can move the slope of the objective, and the noise that hides it."""
+        size, sigma, ridge = self.design.size, law.scale, self._ridge(known, law)
         # A limit that was declared, and not counted, may be wrong.
         room = 1 if self.schema.neighbours == "replace_one" else 16
         most = room * self.schema.max_rows_per_unit * known
@@ -158,9 +191,7 @@ class ResolvedLogistic:
         radius = (tilt + math.sqrt(tilt**2 + 2 * ridge * most * math.log(2))) / ridge
         off = cost.slope_error(most, size, radius) + sigma * cost.normal_error(size)
         off += 2.0**-48 * ridge * radius
-        theta = minimum(vectors, ridge, slope, 2 * off)
-        hidden = cost.rounding_noise(3 * off / ridge, cost.SHARE / sigma, law.grid, size)
-        return noised(_whole(theta, law.grid, units), (hidden,), self.blocks, words)
+        return off, cost.rounding_noise(3 * off / ridge, cost.SHARE / sigma, law.grid, size)
 
 
 def resolve_logistic(query: LogisticDraw | LogisticMinimum, schema: Schema) -> ResolvedLogistic:
@@ -196,22 +227,15 @@ def in_blocks(vectors: np.ndarray) -> np.ndarray:
 
 
 def langevin(
-    vectors: np.ndarray,
-    weight: float,
-    curve: float,
-    sizes: np.ndarray,
-    start: float,
-    radius: float,
-    chains: int,
-    words: Words,
+    vectors: np.ndarray, weight: float, course: Course, chains: int, words: Words
 ) -> np.ndarray:
-    """The last states (coefficient, chain); the first are normal with the deviation `start`."""
-    blocks, shape = in_blocks(vectors), (vectors.shape[1], chains)
-    theta = start * normals(words, math.prod(shape)).reshape(shape)
-    for step in sizes:
+    """The last states (coefficient, chain)."""
+    blocks, shape, radius = in_blocks(vectors), (vectors.shape[1], chains), course.radius
+    theta = course.start * normals(words, math.prod(shape)).reshape(shape)
+    for step in course.sizes:
         # proof: logistic-langevin. A step back into the ball moves no two states apart.
         theta = theta / np.maximum(np.sqrt((theta**2).sum(axis=0)) / radius, 1.0)
-        drift = curve * theta + weight * slope(blocks, theta)
+        drift = course.curve * theta + weight * slope(blocks, theta)
         noise = normals(words, math.prod(shape)).reshape(shape)
         theta = theta - step * drift + math.sqrt(2 * step) * noise
     return theta / np.maximum(np.sqrt((theta**2).sum(axis=0)) / radius, 1.0)
