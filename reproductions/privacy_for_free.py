@@ -45,28 +45,19 @@ class Size:
     epsilons: tuple[float, ...] = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
     few: tuple[float, ...] = (0.01, 0.1, 1.0, 10.0)  # for what takes longer
     adult: tuple[float, ...] = (0.01, 0.1, 0.5, 1.0, 2.0, 10.0)
-    fewest: tuple[float, ...] = (0.1, 1.0, 10.0)  # for the hybrid on Adult
     repeats: int = 10
-    few_repeats: int = 5  # of what takes longer
-    fewest_repeats: int = 2
     rows: int = 5000  # of the two normals
     command: str = "python reproductions/privacy_for_free.py --kept scores.json"
 
-    def of(self, problem: data.Problem, method: str) -> tuple[tuple[float, ...], int]:
-        """Epsilons and repeats of one method; none where it takes too long."""
-        slow = method in SLOW
-        if problem.name == "adult":
-            if method == HYBRID:
-                return self.fewest, self.fewest_repeats
-            times = self.few_repeats if method == OPS else self.repeats
-            return () if slow else self.adult, times
-        if slow or method == OPS:
-            return self.few, self.few_repeats if slow else self.repeats
-        return self.epsilons, self.repeats
+    def of(self, problem: data.Problem, method: str) -> tuple[float, ...]:
+        """The epsilons of one method."""
+        if method in SLOW:
+            return self.few
+        return self.adult if problem.name == "adult" else self.epsilons
 
 
 QUICK = Size(
-    epsilons=(0.1, 10.0), few=(0.1, 10.0), repeats=2, few_repeats=2, rows=800,
+    epsilons=(0.1, 10.0), few=(0.1, 10.0), repeats=2, rows=800,
     command="python reproductions/privacy_for_free.py --quick",
 )  # fmt: skip
 
@@ -81,11 +72,9 @@ def reproduce(folder: Path, size: Size, real: list[data.Problem], kept: Kept) ->
         for problem in problems:
             curves = {}
             for method in methods:
-                epsilons, repeats = size.of(problem, method)
-                if epsilons:
-                    curves[method] = measure(problem, method, epsilons, repeats, kept, _say)
-            if len(curves) > 1:
-                found.append((problem, curves))
+                epsilons = size.of(problem, method)
+                curves[method] = measure(problem, method, epsilons, size.repeats, kept, _say)
+            found.append((problem, curves))
         both.append(found)
     results = Results(size.command, *both)
     figures.accuracies(folder / "privacy-for-free-methods.png", results.methods)

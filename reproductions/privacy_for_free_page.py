@@ -66,8 +66,7 @@ batches of root N rows for root N passes. What it does not tell, and what was ch
 - Batches are Poisson samples. Predictions are averaged over at most {DRAWS} draws.
 - Budget is `tacit.Budget(epsilon, {DELTA})`: `PrivateNewton`, with intervals
   ([which method when](../logistic-regression.md)).
-- Repeats are under each table. What takes longer is run at fewer epsilons and less often; on
-  Adult the sample in a ball and plain SGLD are left out.
+- What takes longer is run at fewer epsilons.
 """
 
 
@@ -134,13 +133,9 @@ def _table(problem: Problem, curves: dict[str, Curve]) -> str:
         if method == NONE:
             cells = {epsilons[0]: f"{curve.accuracy[0].mean():.4f}"}
         rows.append((method, [cells.get(e, "") for e in epsilons]))
-    repeats = sorted({curve.accuracy.shape[1] for curve in curves.values()}, reverse=True)
-    often = f"{repeats[0]} repeats"
-    for count in repeats[1:]:
-        fewer = [m for m, c in curves.items() if c.accuracy.shape[1] == count]
-        often += f"; {count} of {', '.join(fewer)}"
     heads = [f"epsilon {e:g}" for e in epsilons]
-    return table(problem.title, heads, rows) + f"\n\n{often}."
+    repeats = curves[NONE].accuracy.shape[1]
+    return table(problem.title, heads, rows) + f"\n\n{repeats} repeats."
 
 
 def gaps(curves: dict[str, Curve], other: str) -> list[tuple[float, float, float]]:
