@@ -14,7 +14,7 @@ from rich import print
 
 from tacit.laws import bulk
 from tacit.spec.release import Noise
-from tacit.wall import _noise
+from tacit.wall.chance import _noise
 
 # From 1,000 numbers on draw() is Tacit's own; OpenDP's time is proportional.
 SIZE, OPENDP_SIZE = 400_000, 900

@@ -13,9 +13,9 @@ import tacit
 from tacit.posterior import HiddenStatesPosterior
 from tacit.spec.protocols import Sweep
 from tacit.testing import simulated_release
-from tacit.wall._noise import Statistic, uniforms
 from tacit.wall._public import seeded_words
-from tacit.wall._states import _transitions, paths, resolve_states
+from tacit.wall.answers._states import _transitions, paths, resolve_states
+from tacit.wall.chance._noise import Statistic, uniforms
 
 TRUTH = "truth"
 LAST = "paper: OPS, last sweep"

@@ -24,11 +24,11 @@ from tacit.spec.queries import Counts, Query
 from tacit.spec.release import Axis, Block, Noise, Release
 from tacit.spec.schema import Schema
 from tacit.spec.sums import Bound, BoundedSum
-from tacit.wall._counts import resolve_counts
 from tacit.wall._evaluate import Resolved
-from tacit.wall._moments import resolve_moments
-from tacit.wall._noise import Statistic, os_words
 from tacit.wall._public import answer, seeded_words
+from tacit.wall.answers._counts import resolve_counts
+from tacit.wall.answers._moments import resolve_moments
+from tacit.wall.chance._noise import Statistic, os_words
 
 _FINE = 2.0**-40
 

@@ -19,7 +19,7 @@ from tacit.spec.errors import BudgetError
 from tacit.spec.mechanisms import Exponential
 from tacit.spec.moments import scale_of
 from tacit.spec.schema import Schema
-from tacit.wall._draw import normal_law, regression_law
+from tacit.wall.answers._draw import normal_law, regression_law
 
 RELATIONS = ("replace_one", "add_remove")
 INTERVALS = [(0.0, 1.0), (-1.0, 3.0), (0.2, 0.4), (5.0, 6.0), (-3.0, 0.5), (-7.0, -6.5)]

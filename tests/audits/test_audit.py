@@ -17,7 +17,7 @@ from tacit import audit
 from tacit.audit.draws import ALARM, draws_p_value, means_p_value
 from tacit.cli import app
 from tacit.spec.draws import BoundedNormal
-from tacit.wall._draw import ResolvedDraw, resolve_draw
+from tacit.wall.answers._draw import ResolvedDraw, resolve_draw
 
 # All games by name: building them compiles maps, which collecting tests should not wait for.
 TITLES = (

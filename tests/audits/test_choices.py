@@ -11,9 +11,9 @@ from tacit.audit.densities import density_games
 from tacit.audit.draws import ALARM
 from tacit.audit.finite import Outcomes, fits, largest_loss
 from tacit.audit.hidden_states import state_games
-from tacit.wall._choice import ResolvedChoice
-from tacit.wall._density import ResolvedDensity
-from tacit.wall._states import ResolvedStates
+from tacit.wall.answers._choice import ResolvedChoice
+from tacit.wall.answers._density import ResolvedDensity
+from tacit.wall.answers._states import ResolvedStates
 
 
 @cache

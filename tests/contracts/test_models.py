@@ -17,7 +17,7 @@ from tacit.models import MODELS, model_from_description
 from tacit.models.description import describe
 from tacit.spec.protocols import DrawModel, StatisticsModel
 from tacit.testing import simulated_release
-from tacit.wall import _counts, _draw, _moments
+from tacit.wall.answers import _counts, _draw, _moments
 
 EXAMPLES = {
     "BetaBernoulli": tacit.BetaBernoulli("kind", success=["b", "c"], prior=(2, 3)),

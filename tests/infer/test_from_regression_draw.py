@@ -18,7 +18,7 @@ from tacit.laws import ball_normal
 from tacit.spec.draws import BallRegression, ConjugateDraw
 from tacit.spec.sampling import Sampling
 from tacit.testing import simulated_release
-from tacit.wall._draw import regression_law
+from tacit.wall.answers._draw import regression_law
 
 SIGMAS = 4.9
 SD, RADIUS = 0.3, 1.0

@@ -15,9 +15,9 @@ from scipy.stats import binom, chi2, norm
 from tacit.laws import bulk
 from tacit.laws.discrete import OutOfWords, Stream
 from tacit.spec.release import Noise
-from tacit.wall import _noise
-from tacit.wall._noise import draw, draw_bulk, draw_poisson, draw_subset, os_words
 from tacit.wall._public import seeded_words
+from tacit.wall.chance import _noise
+from tacit.wall.chance._noise import draw, draw_bulk, draw_poisson, draw_subset, os_words
 from tests.wall.test_noise import ALARM, chi_square_p
 
 LAWS = [

@@ -5,7 +5,7 @@ import pytest
 
 from tacit.laws import standard_normal, truncated_exponential
 from tacit.laws.log_gamma import LogGamma
-from tacit.wall._noise import uniforms
+from tacit.wall.chance._noise import uniforms
 
 GRID = 2.0**-40
 FINE = GRID / 16

@@ -13,8 +13,8 @@ from tacit.laws import bulk
 from tacit.laws.discrete import OutOfWords, Stream
 from tacit.laws.strips import FRACTION, LEAST_SIGMA, STRIPS, TAIL, strips
 from tacit.spec.release import Noise
-from tacit.wall import _noise
-from tacit.wall._noise import draw_bulk, os_words
+from tacit.wall.chance import _noise
+from tacit.wall.chance._noise import draw_bulk, os_words
 from tests.laws.test_bulk import stream
 
 SIGMAS = [2**12, 2**12 + 1, 54_321, 2**20 + 7, 3 * 2**27, 2**30 - 1, 2**30]

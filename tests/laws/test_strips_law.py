@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import binom, chi2, norm
 
 from tacit.laws.strips import TAIL, strips
-from tacit.wall._noise import draw_bulk, os_words
+from tacit.wall.chance._noise import draw_bulk, os_words
 from tests.laws.test_bulk import stream
 from tests.laws.test_strips import law
 

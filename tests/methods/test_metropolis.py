@@ -11,8 +11,8 @@ from scipy.stats import beta, norm
 
 import tacit
 from tacit.methods.metropolis import Rule
-from tacit.wall._choice import resolve_choice
 from tacit.wall._evaluate import open_data
+from tacit.wall.answers._choice import resolve_choice
 
 ALARM_SD = 5
 WORTH = 0.1

@@ -13,9 +13,9 @@ from scipy.stats import chi2
 
 import tacit
 from tacit.accounting.ranges import choice_range
-from tacit.wall._choice import resolve_choice
 from tacit.wall._evaluate import calibrated, open_data
-from tacit.wall._noise import Statistic
+from tacit.wall.answers._choice import resolve_choice
+from tacit.wall.chance._noise import Statistic
 
 ALARM = 1e-6
 CLIP = 1.5

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tacit.accounting.sums import exact_noise, multiplied_noise
 from tacit.spec.sums import Bound
-from tacit.wall import _clip
-from tacit.wall._clip import add_alone, add_rows, add_unit, limits_of
+from tacit.wall.sums import _clip
+from tacit.wall.sums._clip import add_alone, add_rows, add_unit, limits_of
 
 STRANGE = [0.0, -0.0, 5e-324, -1e-310, 1e-160, 1e-30, 1.0, -1.0, 1e8, 1e153, -1e154, 1e308]
 NOT_FINITE = [np.nan, np.inf, -np.inf]

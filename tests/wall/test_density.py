@@ -13,9 +13,9 @@ from scipy.stats import chi2, kstest
 
 import tacit
 from tacit.spec.queries import query_from_dict
-from tacit.wall._density import resolve_density
 from tacit.wall._evaluate import calibrated, open_data
-from tacit.wall._noise import Statistic
+from tacit.wall.answers._density import resolve_density
+from tacit.wall.chance._noise import Statistic
 
 ALARM = 1e-6
 

@@ -9,8 +9,8 @@ from scipy.stats import kstest
 
 import tacit
 from tacit.accounting.draws import GRID, draw_range
-from tacit.wall._draw import to_grid
-from tacit.wall._noise import os_words, uniforms
+from tacit.wall.answers._draw import to_grid
+from tacit.wall.chance._noise import os_words, uniforms
 
 LAW = tacit.TruncatedDirichlet("x", (1, 1, 1), truncation=0.1)
 DATA = {"x": ["a"] * 6 + ["b"] * 3 + ["", "other"]}

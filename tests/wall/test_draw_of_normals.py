@@ -11,7 +11,7 @@ import tacit
 from tacit.accounting.draws import GRID, draw_range, draw_slope
 from tacit.accounting.gaussian import gaussian_mu
 from tacit.spec.draws import BallRegression, BoundedNormal
-from tacit.wall import _draw
+from tacit.wall.answers import _draw
 
 MEAN = BoundedNormal("x", 2.0, (5.0, 3.0), 2.0, 9.0)
 LINE = BallRegression("y", ("x",), 0.3, 1.0, 2.0)

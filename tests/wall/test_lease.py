@@ -13,7 +13,7 @@ import pytest
 from scipy.stats import chi2
 
 import tacit
-from tacit.wall import _noise
+from tacit.wall.chance import _noise
 from tests.wall.test_sums import dense, schema, table
 
 ALARM = 1e-6

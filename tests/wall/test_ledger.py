@@ -16,7 +16,7 @@ import pytest
 import tacit
 from tacit.spec.certificate import LedgerMark
 from tacit.wall import _wall
-from tacit.wall._counts import ResolvedCounts
+from tacit.wall.answers._counts import ResolvedCounts
 from tests.conftest import SMOKERS, smoking
 
 QUERY = tacit.Counts(tacit.Is("smoker", "yes"))

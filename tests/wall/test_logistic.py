@@ -13,11 +13,11 @@ import tacit
 from tacit.accounting import logistic as cost
 from tacit.spec.design import Design
 from tacit.spec.logistic import least_ridge, ridge_of, theta_of
-from tacit.wall import _logistic
 from tacit.wall._evaluate import open_data
-from tacit.wall._logistic import in_blocks, minimum, normals, resolve_logistic, slope
-from tacit.wall._noise import os_words
 from tacit.wall._public import seeded_words
+from tacit.wall.answers import _logistic
+from tacit.wall.answers._logistic import in_blocks, minimum, normals, resolve_logistic, slope
+from tacit.wall.chance._noise import os_words
 
 COLUMNS = (
     tacit.Real("x", -1, 1),

@@ -19,8 +19,8 @@ from tacit.accounting.gaussian import gaussian_delta
 from tacit.spec.queries import query_from_dict
 from tacit.spec.release import Noise
 from tacit.wall._evaluate import calibrated, open_data, resolve
-from tacit.wall._noise import draw_seeded, fits_bulk, refined
 from tacit.wall._public import seeded_words
+from tacit.wall.chance._noise import draw_seeded, fits_bulk, refined
 
 X, Y = tacit.Real("x", -3, 5), tacit.Real("y", 0, 1e-3)
 Z = tacit.Integer("z", 0, 9)

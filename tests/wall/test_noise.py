@@ -11,7 +11,7 @@ from scipy.stats import chi2
 from tacit.accounting import Sensitivity, calibrate
 from tacit.spec.mechanisms import Gaussian
 from tacit.spec.release import Noise
-from tacit.wall._noise import draw, to_steps
+from tacit.wall.chance._noise import draw, to_steps
 
 ALARM = 1e-6
 LAWS = [

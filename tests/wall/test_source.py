@@ -187,7 +187,7 @@ def _fast_and_careful(path, schema, query):
     """Both roads through a CSV: DuckDB's reader for plain files, and ours for all others."""
     with pytest.MonkeyPatch.context() as patch:
         fast = tacit.Public(path, schema).release(query, tacit.Exact())
-        patch.setattr("tacit.wall._files.csv_is_plain", lambda _: False)
+        patch.setattr("tacit.wall.data._files.csv_is_plain", lambda _: False)
         careful = tacit.Public(path, schema).release(query, tacit.Exact())
     return fast, careful
 

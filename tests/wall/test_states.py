@@ -15,11 +15,11 @@ from tacit.accounting.bounded_range import exponential_epsilon
 from tacit.accounting.ranges import level_width
 from tacit.spec.hidden_states import Panel, StateChain, StatePaths, StateProfiles
 from tacit.spec.mechanisms import Exact, Exponential
-from tacit.wall import _states
 from tacit.wall._evaluate import calibrated, open_data
-from tacit.wall._noise import Statistic
 from tacit.wall._public import seeded_words
-from tacit.wall._states import resolve_states
+from tacit.wall.answers import _states
+from tacit.wall.answers._states import resolve_states
+from tacit.wall.chance._noise import Statistic
 
 ALARM = 1e-6
 GRID = 2.0**-40

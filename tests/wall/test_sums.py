@@ -22,10 +22,10 @@ from tacit.accounting.sums import calibrate_sum, exact_noise, multiplied_noise, 
 from tacit.infer import topics as topic_maps
 from tacit.laws.mixing import cleared
 from tacit.spec.sums import Bound
-from tacit.wall import _clip, _jax, _maps, _sums
-from tacit.wall._clip import add_unit, limits_of
 from tacit.wall._evaluate import open_data
-from tacit.wall._sums import load, resolve_sum
+from tacit.wall.sums import _clip, _jax, _maps, _sums
+from tacit.wall.sums._clip import add_unit, limits_of
+from tacit.wall.sums._sums import load, resolve_sum
 
 COLUMNS = (tacit.Real("x", -5, 5), tacit.Real("y", -5, 5), tacit.Integer("z", 0, 9))
 NAMES = ["x", "y", "z"]

@@ -10,10 +10,10 @@ from scipy.sparse import csr_matrix
 
 import tacit
 from tacit.spec.texts import word_counts
-from tacit.wall import _texts
 from tacit.wall._evaluate import open_data
-from tacit.wall._guard import guarded
-from tacit.wall._maps import fixed_state
+from tacit.wall.data import _texts
+from tacit.wall.sums._guard import guarded
+from tacit.wall.sums._maps import fixed_state
 
 VOCABULARY = ["war", "peace", "Love", "étoile", "1914", "so_called"]
 TEXTS = ["War and PEACE, war!", "love étoile-Étoile 1914", None, "", "nothing so_called lovely"]

@@ -22,9 +22,9 @@ from tacit.spec.maps import NumbaMap
 from tacit.spec.mechanisms import Exponential
 from tacit.spec.schema import Neighbours, Schema
 from tacit.spec.sums import BoundedSum
-from tacit.wall._choice import ResolvedChoice, resolve_choice
 from tacit.wall._evaluate import open_data
-from tacit.wall._noise import Statistic, os_words
+from tacit.wall.answers._choice import ResolvedChoice, resolve_choice
+from tacit.wall.chance._noise import Statistic, os_words
 
 
 def _votes(row, state, out):  # type: ignore[no-untyped-def]

@@ -12,8 +12,8 @@ from tacit.spec.columns import Real
 from tacit.spec.draws import BallRegression, ConjugateDraw
 from tacit.spec.mechanisms import Exponential
 from tacit.spec.schema import Neighbours, Schema
-from tacit.wall._draw import regression_law, resolve_draw
 from tacit.wall._evaluate import open_data
+from tacit.wall.answers._draw import regression_law, resolve_draw
 
 
 def coefficient_games() -> list[Game]:

@@ -19,9 +19,9 @@ from tacit.spec.density import Ball, Box, DensityDraw, Points
 from tacit.spec.maps import NumbaMap
 from tacit.spec.mechanisms import Exponential
 from tacit.spec.schema import Neighbours, Schema
-from tacit.wall._density import Loaded, ResolvedDensity, resolve_density
 from tacit.wall._evaluate import open_data
-from tacit.wall._noise import os_words
+from tacit.wall.answers._density import Loaded, ResolvedDensity, resolve_density
+from tacit.wall.chance._noise import os_words
 
 _WIDTH = 2.0
 _KINDS = (-1.0, 0.3, 1.0, None)

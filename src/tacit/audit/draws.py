@@ -24,9 +24,9 @@ from tacit.spec.draws import BoundedNormal, ConjugateDraw, TruncatedDirichlet
 from tacit.spec.mechanisms import Exponential
 from tacit.spec.release import Noise
 from tacit.spec.schema import Neighbours, Schema
-from tacit.wall._draw import ResolvedDraw, concentration, normal_law, resolve_draw
 from tacit.wall._evaluate import open_data
-from tacit.wall._noise import Statistic, os_words
+from tacit.wall.answers._draw import ResolvedDraw, concentration, normal_law, resolve_draw
+from tacit.wall.chance._noise import Statistic, os_words
 
 ALARM = 1e-6  # of the test of the draws
 _SMALL, _LARGE = 6, 1000

@@ -19,8 +19,8 @@ from tacit.accounting import Calibration
 from tacit.audit.draws import ExactGame
 from tacit.spec.mechanisms import Exponential
 from tacit.spec.schema import Neighbours
-from tacit.wall._choice import ResolvedChoice
-from tacit.wall._states import ResolvedStates
+from tacit.wall.answers._choice import ResolvedChoice
+from tacit.wall.answers._states import ResolvedStates
 
 _FEW = 2
 MANY = 400  # rows that are all alike

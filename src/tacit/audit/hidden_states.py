@@ -16,8 +16,8 @@ from tacit.spec.hidden_states import Panel, StateChain, StatePaths, StateProfile
 from tacit.spec.mechanisms import Exponential
 from tacit.spec.schema import Neighbours, Schema
 from tacit.wall._evaluate import open_data
-from tacit.wall._noise import Statistic, os_words
-from tacit.wall._states import resolve_states
+from tacit.wall.answers._states import resolve_states
+from tacit.wall.chance._noise import Statistic, os_words
 
 _PANEL = Panel("region", "month", ("a", "b"))
 _START, _MOVE = np.array([0.9999, 0.0001]), np.array([[0.9999, 0.0001], [0.9, 0.1]])

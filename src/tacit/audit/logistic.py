@@ -15,8 +15,8 @@ from tacit.spec.mechanisms import Exponential, Gaussian
 from tacit.spec.release import Axis, Block, Noise
 from tacit.spec.schema import Neighbours, Schema
 from tacit.wall._evaluate import open_data
-from tacit.wall._logistic import ResolvedLogistic, resolve_logistic
-from tacit.wall._noise import Statistic, noised, os_words
+from tacit.wall.answers._logistic import ResolvedLogistic, resolve_logistic
+from tacit.wall.chance._noise import Statistic, noised, os_words
 
 _FEATURES = tuple(f"x{i}" for i in range(8))
 _RIDGE = 0.5

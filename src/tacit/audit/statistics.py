@@ -18,7 +18,7 @@ from tacit.spec.release import Noise
 from tacit.spec.schema import Neighbours, Schema
 from tacit.spec.sums import BoundedSum
 from tacit.wall._evaluate import calibrated, open_data, resolve
-from tacit.wall._noise import draw
+from tacit.wall.chance._noise import draw
 
 
 def _release_game(

@@ -19,18 +19,18 @@ from tacit.spec.moments import Moments
 from tacit.spec.queries import Counts, Query
 from tacit.spec.schema import Schema
 from tacit.spec.sums import BoundedSum
-from tacit.wall._choice import ResolvedChoice, resolve_choice
-from tacit.wall._counts import ResolvedCounts, resolve_counts
-from tacit.wall._density import ResolvedDensity, resolve_density
-from tacit.wall._documents import DocumentSource, open_documents
-from tacit.wall._draw import ResolvedDraw, resolve_draw
-from tacit.wall._logistic import ResolvedLogistic, resolve_logistic
-from tacit.wall._moments import ResolvedMoments, resolve_moments
-from tacit.wall._rows import count_units
-from tacit.wall._source import open_source, shielded
-from tacit.wall._states import ResolvedStates, resolve_states
-from tacit.wall._sums import AnySource, ResolvedSum, resolve_sum
-from tacit.wall._texts import TextSource, open_texts
+from tacit.wall.answers._choice import ResolvedChoice, resolve_choice
+from tacit.wall.answers._counts import ResolvedCounts, resolve_counts
+from tacit.wall.answers._density import ResolvedDensity, resolve_density
+from tacit.wall.answers._draw import ResolvedDraw, resolve_draw
+from tacit.wall.answers._logistic import ResolvedLogistic, resolve_logistic
+from tacit.wall.answers._moments import ResolvedMoments, resolve_moments
+from tacit.wall.answers._states import ResolvedStates, resolve_states
+from tacit.wall.data._documents import DocumentSource, open_documents
+from tacit.wall.data._rows import count_units
+from tacit.wall.data._source import open_source, shielded
+from tacit.wall.data._texts import TextSource, open_texts
+from tacit.wall.sums._sums import AnySource, ResolvedSum, resolve_sum
 
 Draws = ResolvedDraw | ResolvedChoice | ResolvedDensity | ResolvedStates
 Resolved = ResolvedCounts | ResolvedMoments | ResolvedSum | ResolvedLogistic | Draws

@@ -32,13 +32,13 @@ from tacit.spec.queries import Counts, Query
 from tacit.spec.release import Noise, Release
 from tacit.spec.schema import Schema
 from tacit.spec.sums import BoundedSum
-from tacit.wall._batches import Batches
-from tacit.wall._choice import ResolvedChoice, resolve_choice
-from tacit.wall._draw import ResolvedDraw, resolve_draw
-from tacit.wall._noise import Statistic, Words, draw_bulk
-from tacit.wall._source import shielded
-from tacit.wall._states import ResolvedStates, resolve_states
-from tacit.wall._sums import Data, ResolvedSum, resolve_sum
+from tacit.wall.answers._choice import ResolvedChoice, resolve_choice
+from tacit.wall.answers._draw import ResolvedDraw, resolve_draw
+from tacit.wall.answers._states import ResolvedStates, resolve_states
+from tacit.wall.chance._batches import Batches
+from tacit.wall.chance._noise import Statistic, Words, draw_bulk
+from tacit.wall.data._source import shielded
+from tacit.wall.sums._sums import Data, ResolvedSum, resolve_sum
 
 # Which contributions are of a geometry: a box and a simplex lie in the non-negative orthant.
 _WITHIN: dict[Geometry, set[str]] = {

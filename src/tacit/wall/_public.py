@@ -21,9 +21,9 @@ from tacit.spec.release import Noise, Release
 from tacit.spec.schema import Schema
 from tacit.wall._evaluate import Resolved, calibrated, open_data, public_units, resolve
 from tacit.wall._lease import Lease
-from tacit.wall._noise import Statistic, Words, os_words
-from tacit.wall._sums import load
 from tacit.wall._wall import check_plan, describe, plan_events, publish
+from tacit.wall.chance._noise import Statistic, Words, os_words
+from tacit.wall.sums._sums import load
 
 
 class Public:

@@ -23,10 +23,10 @@ from tacit.wall._chain import digest
 from tacit.wall._evaluate import Resolved, calibrated, open_data, public_units, resolve
 from tacit.wall._lease import Lease
 from tacit.wall._ledger import Ledger
-from tacit.wall._noise import os_words
 from tacit.wall._replay import KeptLease, ReplayedLease
-from tacit.wall._source import shielded
-from tacit.wall._sums import Data, load
+from tacit.wall.chance._noise import os_words
+from tacit.wall.data._source import shielded
+from tacit.wall.sums._sums import Data, load
 
 
 class Wall:

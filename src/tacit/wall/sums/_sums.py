@@ -17,11 +17,15 @@ from tacit.spec.mechanisms import Gaussian, Laplace
 from tacit.spec.release import Axis, Block, Noise
 from tacit.spec.schema import Schema
 from tacit.spec.sums import Bound, BoundedSum
-from tacit.wall import _sql
-from tacit.wall._clip import limits_of
-from tacit.wall._documents import Documents, DocumentSource
-from tacit.wall._jax import JaxKernel, jax_kernel
-from tacit.wall._maps import (
+from tacit.wall.chance._noise import Statistic, Words, noised
+from tacit.wall.data._documents import Documents, DocumentSource
+from tacit.wall.data._rows import Rows, load_rows
+from tacit.wall.data._source import Source
+from tacit.wall.data._texts import TextSource
+from tacit.wall.sums import _sql
+from tacit.wall.sums._clip import limits_of
+from tacit.wall.sums._jax import JaxKernel, jax_kernel
+from tacit.wall.sums._maps import (
     NumbaKernel,
     SparseKernel,
     fixed_state,
@@ -31,10 +35,6 @@ from tacit.wall._maps import (
     sparse_kernel,
     tried,
 )
-from tacit.wall._noise import Statistic, Words, noised
-from tacit.wall._rows import Rows, load_rows
-from tacit.wall._source import Source
-from tacit.wall._texts import TextSource
 
 Kernel = NumbaKernel | SparseKernel | JaxKernel
 Data = Rows | Documents

@@ -17,8 +17,8 @@ import numpy as np
 
 from tacit.spec.errors import QueryError
 from tacit.spec.maps import JaxMap
-from tacit.wall._clip import add_rows
-from tacit.wall._rows import Rows
+from tacit.wall.data._rows import Rows
+from tacit.wall.sums._clip import add_rows
 
 _CHUNK, _WIDE = 512, 2048
 _CHUNK_NUMBERS = 2**22

@@ -12,9 +12,9 @@ import pyarrow as pa
 from tacit.spec.columns import Tokens
 from tacit.spec.errors import SourceError
 from tacit.spec.schema import Schema
-from tacit.wall import _cells
-from tacit.wall._columns import owner
-from tacit.wall._source import scanned
+from tacit.wall.data import _cells
+from tacit.wall.data._columns import owner
+from tacit.wall.data._source import scanned
 
 
 @dataclass(frozen=True)

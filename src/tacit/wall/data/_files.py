@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from tacit.spec.errors import SourceError
-from tacit.wall._cells import (
+from tacit.wall.data._cells import (
     CARRIAGE_RETURN,
     TEXT,
     decoded,

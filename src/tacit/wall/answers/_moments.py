@@ -20,10 +20,10 @@ from tacit.spec.mechanisms import Gaussian, Laplace
 from tacit.spec.moments import Moments, scale_of
 from tacit.spec.release import Block, Noise
 from tacit.spec.schema import Schema
-from tacit.wall._columns import real, value
-from tacit.wall._noise import Statistic, Words, noised, refined
-from tacit.wall._rows import bounded_rows
-from tacit.wall._source import Source
+from tacit.wall.chance._noise import Statistic, Words, noised, refined
+from tacit.wall.data._columns import real, value
+from tacit.wall.data._rows import bounded_rows
+from tacit.wall.data._source import Source
 
 
 @dataclass(frozen=True)

@@ -26,13 +26,13 @@ from tacit.spec.mechanisms import Exponential
 from tacit.spec.release import Axis, Block, Noise
 from tacit.spec.schema import Schema
 from tacit.spec.sums import BoundedSum
-from tacit.wall._choice import ResolvedChoice, resolve_choice
-from tacit.wall._documents import DocumentSource
-from tacit.wall._draw import FLOAT_DRAW
-from tacit.wall._jax import jax_prior
-from tacit.wall._noise import Statistic, Words, uniforms
-from tacit.wall._source import Source
-from tacit.wall._sums import Data, ResolvedSum, load, resolve_sum
+from tacit.wall.answers._choice import ResolvedChoice, resolve_choice
+from tacit.wall.answers._draw import FLOAT_DRAW
+from tacit.wall.chance._noise import Statistic, Words, uniforms
+from tacit.wall.data._documents import DocumentSource
+from tacit.wall.data._source import Source
+from tacit.wall.sums._jax import jax_prior
+from tacit.wall.sums._sums import Data, ResolvedSum, load, resolve_sum
 
 _STEPS = round(1 / GRID)
 LogPrior = Callable[[np.ndarray], tuple[float, np.ndarray]]

@@ -10,8 +10,8 @@ import ibis.expr.types as ir
 import numpy as np
 
 from tacit.spec.schema import Schema
-from tacit.wall._columns import content, owner, value
-from tacit.wall._source import Source
+from tacit.wall.data._columns import content, owner, value
+from tacit.wall.data._source import Source
 
 
 def bounded_rows(table: ir.Table, source: Source, schema: Schema) -> ir.Table:

@@ -10,7 +10,7 @@ import numpy as np
 
 from tacit.spec.errors import SourceError
 from tacit.spec.plan import Everyone, Poisson, Subsampling, WithoutReplacement
-from tacit.wall._noise import Words, draw_poisson, draw_subset
+from tacit.wall.chance._noise import Words, draw_poisson, draw_subset
 
 _AHEAD = 16_384  # units to draw at once
 

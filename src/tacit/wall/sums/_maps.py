@@ -20,10 +20,10 @@ import numpy as np
 from tacit.spec.columns import Column, Integer, Real, Tokens
 from tacit.spec.errors import QueryError
 from tacit.spec.maps import NumbaMap, SparseMap, fingerprint_of
-from tacit.wall._clip import add_alone, add_unit, add_words, finite
-from tacit.wall._documents import Documents
-from tacit.wall._guard import guarded
-from tacit.wall._rows import Rows
+from tacit.wall.data._documents import Documents
+from tacit.wall.data._rows import Rows
+from tacit.wall.sums._clip import add_alone, add_unit, add_words, finite
+from tacit.wall.sums._guard import guarded
 
 _THREAD_WORK = 200_000  # numbers to compute from which a second thread pays
 _TRIED = 12  # made-up units

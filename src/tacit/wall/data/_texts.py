@@ -19,10 +19,10 @@ from tacit.spec.columns import Tokens
 from tacit.spec.errors import SourceError
 from tacit.spec.schema import Schema
 from tacit.spec.texts import check_words, word_counts
-from tacit.wall._columns import letters
-from tacit.wall._documents import Documents, bounded
-from tacit.wall._rows import bounded_rows, count_units
-from tacit.wall._source import Source
+from tacit.wall.data._columns import letters
+from tacit.wall.data._documents import Documents, bounded
+from tacit.wall.data._rows import bounded_rows, count_units
+from tacit.wall.data._source import Source
 
 _TEXTS, _LETTERS = 10_000, 2 * 10**8  # that are in memory at once
 _COUNTED = 2**23  # letters to count the words of at once, which takes many times their room

@@ -23,8 +23,8 @@ import pyarrow as pa
 
 from tacit.spec.errors import SourceError
 from tacit.spec.schema import Schema
-from tacit.wall import _cells, _files
-from tacit.wall._columns import check_type
+from tacit.wall.data import _cells, _files
+from tacit.wall.data._columns import check_type
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,9 @@ from tacit.spec.logistic import LogisticDraw, LogisticMinimum, guessed_curve, ri
 from tacit.spec.mechanisms import Exponential, Gaussian, Laplace
 from tacit.spec.release import Axis, Block, Noise
 from tacit.spec.schema import Schema
-from tacit.wall._noise import Statistic, Words, noised
-from tacit.wall._rows import load_rows
-from tacit.wall._source import Source
+from tacit.wall.chance._noise import Statistic, Words, noised
+from tacit.wall.data._rows import load_rows
+from tacit.wall.data._source import Source
 
 _LIMIT = 2.0**61  # steps, within 64 bits with the noise
 POINT = (

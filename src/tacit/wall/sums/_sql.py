@@ -19,10 +19,10 @@ from tacit.spec.maps import SqlMap
 from tacit.spec.release import Noise
 from tacit.spec.schema import Schema
 from tacit.spec.sums import Bound, BoundedSum
-from tacit.wall._clip import limits_of
-from tacit.wall._columns import real, value
-from tacit.wall._rows import bounded_rows
-from tacit.wall._source import Source, scanned
+from tacit.wall.data._columns import real, value
+from tacit.wall.data._rows import bounded_rows
+from tacit.wall.data._source import Source, scanned
+from tacit.wall.sums._clip import limits_of
 
 # The most steps of a row: sums of 2^14 squares stay within 64 bits on every engine.
 SQL_STEPS = 2**24

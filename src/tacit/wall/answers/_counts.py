@@ -18,10 +18,10 @@ from tacit.spec.mechanisms import Gaussian, Laplace
 from tacit.spec.queries import Counts
 from tacit.spec.release import Axis, Block, Noise
 from tacit.spec.schema import Schema
-from tacit.wall._columns import key_code
-from tacit.wall._noise import Statistic, Words, noised, to_steps
-from tacit.wall._rows import bounded_rows
-from tacit.wall._source import Source
+from tacit.wall.chance._noise import Statistic, Words, noised, to_steps
+from tacit.wall.data._columns import key_code
+from tacit.wall.data._rows import bounded_rows
+from tacit.wall.data._source import Source
 
 _MAX_CELLS = 10**7
 

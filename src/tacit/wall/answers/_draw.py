@@ -24,10 +24,10 @@ from tacit.spec.moments import Moments, scale_of
 from tacit.spec.queries import Counts
 from tacit.spec.release import Axis, Block, Noise
 from tacit.spec.schema import Schema
-from tacit.wall._counts import count_cells
-from tacit.wall._moments import moment_values, resolve_moments
-from tacit.wall._noise import Statistic, Words, uniforms
-from tacit.wall._source import Source
+from tacit.wall.answers._counts import count_cells
+from tacit.wall.answers._moments import moment_values, resolve_moments
+from tacit.wall.chance._noise import Statistic, Words, uniforms
+from tacit.wall.data._source import Source
 
 _STEPS = round(1 / GRID)
 _FAR = 2.0**60  # steps of a mean without bounds, within 64 bits

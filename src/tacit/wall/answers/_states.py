@@ -23,10 +23,10 @@ from tacit.spec.mechanisms import Exponential
 from tacit.spec.queries import Counts
 from tacit.spec.release import Axis, Block, Noise
 from tacit.spec.schema import Schema
-from tacit.wall._counts import count_cells, resolve_counts
-from tacit.wall._draw import FLOAT_DRAW, to_grid
-from tacit.wall._noise import Statistic, Words, uniforms
-from tacit.wall._source import Source
+from tacit.wall.answers._counts import count_cells, resolve_counts
+from tacit.wall.answers._draw import FLOAT_DRAW, to_grid
+from tacit.wall.chance._noise import Statistic, Words, uniforms
+from tacit.wall.data._source import Source
 
 StateDraw = StatePaths | StateProfiles | StateChain
 

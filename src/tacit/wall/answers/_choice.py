@@ -17,10 +17,10 @@ from tacit.spec.choice import Choice
 from tacit.spec.mechanisms import Exponential
 from tacit.spec.release import Block, Noise
 from tacit.spec.schema import Schema
-from tacit.wall._documents import DocumentSource
-from tacit.wall._noise import Statistic, Words, settled
-from tacit.wall._source import Source
-from tacit.wall._sums import Data, ResolvedSum, resolve_sum
+from tacit.wall.chance._noise import Statistic, Words, settled
+from tacit.wall.data._documents import DocumentSource
+from tacit.wall.data._source import Source
+from tacit.wall.sums._sums import Data, ResolvedSum, resolve_sum
 
 _LOG2_E = Fraction(14426, 10_000)  # a little less than 1 / log 2
 _MOST_HALVINGS = 256

@@ -1,0 +1,1 @@
+"""What else may be asked, a file each: what one unit can change, and what is made of its rows."""
