@@ -24,6 +24,7 @@ OUTPUT = "output perturbation"
 OPS = "OPS, everywhere"
 BALL = "OPS, in a ball"
 HYBRID = "hybrid SGNHT"
+SGNHT = "SGNHT"
 SGLD_PAPER = "SGLD, the paper's noise"
 SGLD_SAME = "SGLD, the accountant's noise"
 
@@ -47,6 +48,7 @@ HOW: dict[str, Callable[[Decimal, int], Any]] = {
     OPS: lambda e, n: tacit.OnePosteriorSample(e, DELTA),
     BALL: lambda e, n: tacit.OnePosteriorSample(e, truncation=RADIUS),
     HYBRID: _hybrid,
+    SGNHT: lambda e, n: tacit.SGNHT(e, DELTA, sampling_rate=0.05),
     SGLD_PAPER: lambda e, n: tacit.SGLD(e, DELTA, **_batches(n), constants="paper"),
     SGLD_SAME: lambda e, n: tacit.SGLD(e, DELTA, **_batches(n)),
 }

@@ -119,9 +119,9 @@ class VIPS:
             releaser.quote(asked, trial)  # refused before it is paid for
         plan = plan_of(mine, variational, question, units, schema.neighbours)
         lease = releaser.prepay(plan, name=name)
-        before: tuple[Release, ...] = ()
+        before: tuple[Any, ...] = ()
         for look in variational.looks:
-            before += (lease.release(look.after(look.question, before)),)
+            before += (look.seen(lease.release(look.after(look.question, before))),)
         beliefs = variational.beliefs(replace(sums, before=before))
         rate = plan.steps[-1].sampling.rate
         for i in counted(lease.steps_left, "Steps", progress):
@@ -158,7 +158,7 @@ def _move(how: VIPS, step: int) -> float:
     return (tau0 + step) ** -kappa
 
 
-def _seen(release: Release, rate: float, before: tuple[Release, ...]) -> Sums:
+def _seen(release: Release, rate: float, before: tuple[Any, ...]) -> Sums:
     """A step's sums, scaled up to all units."""
     tables = [release.table(block.name) for block in release.blocks]
     return Sums(

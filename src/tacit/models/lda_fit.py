@@ -96,6 +96,7 @@ def aware_topics(model: Any, column: Tokens, setting: Setting) -> Variational:
         Look(
             BoundedSum(_WORDS, column.name, size=(words, 1), clip=1.0, geometry="nonnegative"),
             math.sqrt(steady / frequent),
+            seen=_frequency,
         ),
         Look(
             BoundedSum(
@@ -107,7 +108,7 @@ def aware_topics(model: Any, column: Tokens, setting: Setting) -> Variational:
                 state=(np.where(np.arange(words) < pairs, np.arange(words), -1),),
             ),
             math.sqrt(steady / paired),
-            lambda question, before: question.at((_places(_frequency(before[0]), pairs),)),
+            lambda question, before: question.at((_places(before[0], pairs),)),
         ),
     )
     ask = _Question(model, column, roots=True, rounds=_FEW_ROUNDS)
@@ -119,7 +120,7 @@ def aware_topics(model: Any, column: Tokens, setting: Setting) -> Variational:
         if len(sums.before) < len(looks):  # before the first look: what a question looks like
             flat = np.full((words, topics), 1 / words)
             return Topics(flat, flat, flat, np.ones(words))
-        frequency = _frequency(sums.before[0])
+        frequency = sums.before[0]
         if not sums.sd["sum"]:
             return _begun(sums.before[1], frequency, topics)
         seen = sums.values["sum"]

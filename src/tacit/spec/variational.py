@@ -17,13 +17,13 @@ class Sums:
     """Expected statistics, estimated for all units together, and how noisy they are.
 
     `values` and `sd` have an entry for each block of the question, or for what `Variational.read`
-    makes of them, and `before` is what was released before the first step. A standard deviation is
-    one number for all of an entry, or an array of its shape.
+    makes of them, and `before` is what looks saw before the first step. A standard deviation is one
+    number for all of an entry, or an array of its shape.
     """
 
     values: Mapping[str, np.ndarray]
     sd: Mapping[str, Any]
-    before: tuple[Release, ...] = ()
+    before: tuple[Any, ...] = ()
 
     def towards(self, other: Sums, rate: float) -> Sums:
         """A weighted mean of both: `rate` of the other. Noise of both is independent."""
@@ -69,15 +69,14 @@ class Course:
 class Look:
     """A question that is asked once, before the first step.
 
-    It is `question` itself, or what `after` makes of it and the releases before. It has `noise`
-    times the noise multiplier of a mean step.
+    It is `question` itself, or what `after` makes of it and what looks before it saw. It has
+    `noise` times the noise multiplier of a mean step. A look sees what `seen` makes of its release.
     """
 
     question: BoundedSum
     noise: float = 1.0
-    after: Callable[[BoundedSum, tuple[Release, ...]], BoundedSum] = lambda question, before: (
-        question
-    )
+    after: Callable[[BoundedSum, tuple[Any, ...]], BoundedSum] = lambda question, before: question
+    seen: Callable[[Release], Any] = lambda release: release
 
 
 @dataclass(frozen=True)
