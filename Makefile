@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.filled
 
-.PHONY: setup demo test slow lint audit bench reproduce calibration mechanisms clean
+.PHONY: setup demo test cover slow lint audit bench reproduce calibration mechanisms clean
 
 setup: $(STAMP)
 
@@ -26,6 +26,10 @@ lint: $(STAMP)
 
 # Each worker begins with half of the files, so that it compiles once what the tests of a file share.
 test: lint
+	$(BIN)/pytest -n 2 --dist worksteal
+
+# Which lines the tests run. Tracing takes as long again as the tests themselves.
+cover: $(STAMP)
 	$(BIN)/pytest -n 2 --dist worksteal --cov --cov-report=term
 
 # Attacks at full size; the result is committed under docs/.

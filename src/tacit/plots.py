@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import matplotlib
@@ -117,9 +118,7 @@ def topics(posterior: Posterior, words: int = 8, most: int = 12, level: float = 
     level
         Of the intervals, which include the privacy noise.
     """
-    if not isinstance(posterior, TopicPosterior):
-        raise ModelError(f"Expected the posterior of a topic model, got {posterior!r}.")
-    table = posterior.summary(level, words=words)
+    table = _topics(posterior).summary(level, words=words)
     shown = list(dict.fromkeys(table.index.get_level_values(TOPIC)))[:most]
     columns = min(4, len(shown))
     rows = -(-len(shown) // columns)
@@ -137,6 +136,45 @@ def topics(posterior: Posterior, words: int = 8, most: int = 12, level: float = 
     for axes in panels[len(shown) :]:
         axes.set_visible(False)
     return figure
+
+
+def perplexity(
+    posteriors: Mapping[float, Posterior], documents: Any, method: str = "completion"
+) -> Figure:
+    """How surprising documents are to topics that were fitted at several epsilons.
+
+    Parameters
+    ----------
+    posteriors
+        Of topic models, by epsilon. That of `math.inf`, without privacy, is a line for comparison.
+    documents
+        That you already have: texts or counts, as `TopicPosterior.perplexity` takes them.
+    method
+        "completion" or "bound".
+    """
+    topics_of = {epsilon: _topics(posteriors[epsilon]) for epsilon in sorted(posteriors)}
+    scores = {e: found.perplexity(documents, method) for e, found in topics_of.items()}
+    known = [e for e in scores if math.isfinite(e)]
+    if not known:
+        raise ModelError("Expected posteriors by epsilon, for example {0.5: one, 2.0: other}.")
+    figure = Figure(figsize=(5, 3.4), layout="constrained")
+    axes = figure.subplots()
+    axes.plot(known, [scores[e] for e in known], marker="o", color=_FEW[0], label="private")
+    if math.inf in scores:
+        axes.axhline(scores[math.inf], color="black", linestyle=":", label="no privacy")
+    axes.set_xscale("log")
+    axes.set_xticks(known, [f"{e:g}" for e in known])
+    axes.minorticks_off()
+    axes.set_xlabel("epsilon")
+    axes.set_ylabel("perplexity of a word")
+    axes.legend(frameon=False)
+    return figure
+
+
+def _topics(posterior: Posterior) -> TopicPosterior:
+    if not isinstance(posterior, TopicPosterior):
+        raise ModelError(f"Expected the posterior of a topic model, got {posterior!r}.")
+    return posterior
 
 
 def _hidden(posterior: Posterior) -> HiddenStatesPosterior:

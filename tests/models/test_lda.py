@@ -1,11 +1,14 @@
 """Topics: found again in simulated documents, and sensible on strange ones."""
 
+import math
+
 import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment
 from scipy.sparse import csr_matrix
 
 import tacit
+from tacit import plots
 from tacit.datasets import simulate_letters
 
 LETTERS = simulate_letters(6000, seed=3)
@@ -159,3 +162,34 @@ def test_it_needs_documents():
     described = tacit.Schema(tacit.Real("x", 0, 9), neighbours="replace_one")
     with pytest.raises(tacit.ModelError, match="Tokens"):
         tacit.fit(tacit.LDA(2), tacit.Public(table, described), tacit.Exact())
+
+
+def test_without_signal_all_topics_are_the_words_frequencies():
+    """And not noise that documents seem to agree with."""
+    rng = np.random.default_rng(0)
+    frequency = rng.dirichlet(np.full(60, 0.5))
+    counts = csr_matrix(rng.multinomial(40, frequency, size=3000).astype(float))
+    schema = tacit.Schema(
+        tacit.Tokens("words", [f"w{i}" for i in range(60)], 100), neighbours="replace_one"
+    )
+    found = tacit.fit(
+        tacit.LDA(20), tacit.Public(counts, schema, seed=1), tacit.VIPS(0.5, 1e-5), progress=False
+    )
+    assert np.ptp(found.topics, axis=0).max() == 0
+    # One release at a part of epsilon 0.5 knows shares of the roots of counts to about 0.005.
+    assert np.abs(found.topics[0] - found.topics[0].mean()).sum() > 0.3
+    low, high = found.interval(0.9)
+    assert np.all(low[0] < high[0])
+    mine = csr_matrix(rng.multinomial(40, frequency, size=200).astype(float))
+    entropy = -(frequency * np.log(frequency)).sum()
+    assert np.log(found.perplexity(mine)) == pytest.approx(entropy, abs=0.15)
+
+
+def test_perplexity_against_epsilon_is_drawn(exact):
+    figure = plots.perplexity({0.5: exact, math.inf: exact}, FRESH.table["letter"])
+    (axes,) = figure.axes
+    assert [line.get_label() for line in axes.get_lines()] == ["private", "no privacy"]
+    with pytest.raises(tacit.ModelError, match="by epsilon"):
+        plots.perplexity({math.inf: exact}, FRESH.table["letter"])
+    with pytest.raises(tacit.ModelError, match="topic model"):
+        plots.perplexity({1: "something else"}, FRESH.table["letter"])

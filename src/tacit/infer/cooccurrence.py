@@ -6,8 +6,10 @@ from typing import Any
 
 import numba
 import numpy as np
+from scipy.linalg import eigh
 
 _CENTRE = 0.7  # of what words that have nothing to do with each other would share
+_MARGIN = 1.05  # beyond the largest eigenvalue of noise, which varies a little
 _SWEEPS = 20
 _RESTARTS = 3
 
@@ -18,15 +20,35 @@ def factors(pairs: np.ndarray, topics: int, rng: np.random.Generator) -> np.ndar
     `pairs` is symmetric, its diagonal unknown. What frequent words share with all others is taken
     out first, or every topic would be that. The best of a few starts.
     """
-    often = np.maximum(pairs.sum(axis=0), 0.0)
-    total = max(float(often.sum()), 1e-9)
-    centred = (pairs - _CENTRE * np.outer(often, often) / total).astype(np.float32)
-    np.fill_diagonal(centred, 0.0)
+    centred = _centred(pairs, _CENTRE).astype(np.float32)
     size = 2 * np.sqrt(max(float(np.abs(centred).mean()), 1e-6) / topics)
     starts = (rng.random((_RESTARTS, len(pairs), topics)) * size).astype(np.float32)
     tried = [_swept(centred, start, _SWEEPS) for start in starts]
     best = min(tried, key=lambda found: _misfit(centred, found))
     return _swept(centred, best, _SWEEPS).astype(float)
+
+
+def stand_out(pairs: np.ndarray, count: int, sd: float) -> bool:
+    """Whether so many themes can be told from noise of this standard deviation on every pair.
+
+    Noise alone has eigenvalues up to 2 sd sqrt(size) (Wigner); a theme, of words that occur
+    together more often than by chance, has one beyond, or cannot be found.
+    """
+    size = len(pairs)
+    count = min(count, size)
+    found = eigh(
+        _centred(pairs, 1.0), eigvals_only=True, subset_by_index=(size - count, size - 1)
+    )  # fmt: skip
+    return bool(found[0] > _MARGIN * 2 * sd * np.sqrt(size))
+
+
+def _centred(pairs: np.ndarray, share: float) -> np.ndarray:
+    """Less what frequent words share with all others."""
+    often = np.maximum(pairs.sum(axis=0), 0.0)
+    total = max(float(often.sum()), 1e-9)
+    rest = pairs - share * np.outer(often, often) / total
+    np.fill_diagonal(rest, 0.0)
+    return rest
 
 
 def _misfit(pairs: np.ndarray, found: np.ndarray) -> float:

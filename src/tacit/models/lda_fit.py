@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import digamma
 
-from tacit.infer.cooccurrence import factors
+from tacit.infer.cooccurrence import factors, stand_out
 from tacit.infer.denoise import denoised, denoised_sizes
 from tacit.infer.topics import exp_digammas, expected, resampled, rooted, together
 from tacit.laws.mixing import cleared
@@ -96,7 +96,7 @@ def aware_topics(model: Any, column: Tokens, setting: Setting) -> Variational:
         Look(
             BoundedSum(_WORDS, column.name, size=(words, 1), clip=1.0, geometry="nonnegative"),
             math.sqrt(steady / frequent),
-            seen=_frequency,
+            seen=_Frequency.of,
         ),
         Look(
             BoundedSum(
@@ -108,7 +108,8 @@ def aware_topics(model: Any, column: Tokens, setting: Setting) -> Variational:
                 state=(np.where(np.arange(words) < pairs, np.arange(words), -1),),
             ),
             math.sqrt(steady / paired),
-            lambda question, before: question.at((_places(before[0], pairs),)),
+            lambda question, before: question.at((_places(before[0].value, pairs),)),
+            seen=lambda release: _Pairs.of(release, topics),
         ),
     )
     ask = _Question(model, column, roots=True, rounds=_FEW_ROUNDS)
@@ -120,9 +121,12 @@ def aware_topics(model: Any, column: Tokens, setting: Setting) -> Variational:
         if len(sums.before) < len(looks):  # before the first look: what a question looks like
             flat = np.full((words, topics), 1 / words)
             return Topics(flat, flat, flat, np.ones(words))
-        frequency = sums.before[0]
+        single, joint = sums.before
+        if not joint.clear:
+            return single.alone(topics)
+        frequency = single.value
         if not sums.sd["sum"]:
-            return _begun(sums.before[1], frequency, topics)
+            return _begun(joint, frequency, topics)
         seen = sums.values["sum"]
         size = np.maximum(seen.sum(axis=0), 1e-3 * max(float(seen.sum(axis=0).max()), 1.0))
         likely = np.outer(frequency / frequency.sum(), size)
@@ -177,8 +181,23 @@ class _Question:
         )
 
 
-def _frequency(release: Release) -> np.ndarray:
-    return denoised_sizes(release.value, release.noise[0].scale)
+@dataclass(frozen=True)
+class _Frequency:
+    """How frequent words are, cleared of noise."""
+
+    value: np.ndarray
+    sd: float
+
+    @classmethod
+    def of(cls, release: Release) -> _Frequency:
+        sd = release.noise[0].scale
+        return cls(denoised_sizes(release.value, sd), sd)
+
+    def alone(self, topics: int) -> Topics:
+        """All topics alike: what is left where steps would only follow the noise."""
+        weight = np.tile(self.value[:, None], topics)
+        rows = weight / weight.sum(axis=0)
+        return Topics(weight, np.full_like(weight, self.sd), rows, np.ones(len(weight)))
 
 
 def _places(frequency: np.ndarray, most: int) -> np.ndarray:
@@ -189,11 +208,27 @@ def _places(frequency: np.ndarray, most: int) -> np.ndarray:
     return places
 
 
-def _begun(release: Release, frequency: np.ndarray, topics: int) -> Topics:
+@dataclass(frozen=True)
+class _Pairs:
+    """How often frequent words occur together, and whether themes stand out of the noise.
+
+    A tenth as many as topics: with fewer, the other topics lead steps astray.
+    """
+
+    value: np.ndarray
+    clear: bool
+
+    @classmethod
+    def of(cls, release: Release, topics: int) -> _Pairs:
+        above = np.triu(release.value.reshape(release.blocks[0].shape), 1)
+        value = above + above.T
+        return cls(value, stand_out(value, math.ceil(topics / 10), release.noise[0].scale))
+
+
+def _begun(pairs: _Pairs, frequency: np.ndarray, topics: int) -> Topics:
     """Topics from which of the frequent words occur together: the others have no say yet."""
-    above = np.triu(release.value.reshape(release.blocks[0].shape), 1)
-    chosen = np.flatnonzero(_places(frequency, len(above)) >= 0)
-    found = factors(above + above.T, topics, np.random.default_rng(0))
+    chosen = np.flatnonzero(_places(frequency, len(pairs.value)) >= 0)
+    found = factors(pairs.value, topics, np.random.default_rng(0))
     found += 1e-6 * max(float(found.max()), 1e-9)
     rows = np.tile(_UNTOLD * frequency[:, None] / frequency.sum(), topics)
     rows[chosen] += (1 - _UNTOLD) * found / found.sum(axis=0)
