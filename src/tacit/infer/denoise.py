@@ -11,6 +11,8 @@ from typing import Any
 import numba
 import numpy as np
 
+from tacit.laws.mixing import exp_below
+
 _compiled = numba.njit(cache=True, nogil=True, parallel=True, error_model="numpy", fastmath=True)
 _inlined = numba.njit(inline="always", nogil=True, error_model="numpy", fastmath=True)
 
@@ -68,16 +70,6 @@ def _learnt(
 
 
 @_inlined
-def _exp(x: Any) -> Any:
-    """exp(x) for x <= 0 to four digits, without a call, so that it is compiled to vector code."""
-    small = max(x, _F(-80)) / _F(256)
-    power = _F(1) + small * (_F(1) + small * (_F(1 / 2) + small * (_F(1 / 6) + small / _F(24))))
-    for _ in range(8):
-        power *= power
-    return power
-
-
-@_inlined
 def _weigh(value: Any, scale: Any, grid: Any, sharp: Any, out: Any) -> None:
     """How probable one number is at each point of the grid, up to a factor.
 
@@ -93,7 +85,7 @@ def _weigh(value: Any, scale: Any, grid: Any, sharp: Any, out: Any) -> None:
     for g in range(grid.size):  # a loop of its own: together the two are not vector code
         least = out[g] if out[g] < least else least
     for g in range(grid.size):
-        out[g] = sharp[g] * _exp(_F(0.5) * (least - out[g]))
+        out[g] = sharp[g] * exp_below(_F(0.5) * (least - out[g]))
 
 
 @_compiled

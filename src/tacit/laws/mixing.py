@@ -1,9 +1,9 @@
 """How much of each topic a document has: the inner loop of variational topic models.
 
-A map may call `mixed` and `divided`. Maps are compiled by the wall with every index checked, which
-keeps a compiler from using vector instructions; these functions are known to the wall and taken as
-they are. They check all sizes first. Sums are added in an order that follows from their number
-alone, so that the same document has the same numbers wherever it stands.
+A map may call `gathered`, `mixed` and `divided`. Maps are compiled by the wall with every index
+checked, which keeps a compiler from using vector instructions; these functions are known to the
+wall and taken as they are. They check all sizes first. Sums are added in an order that follows from
+their number alone, so that the same document has the same numbers wherever it stands.
 """
 
 from __future__ import annotations
@@ -22,20 +22,24 @@ _NONE, _LITTLE = _F(1e-20), _F(1e-15)  # count as 0: their product is far from w
 
 
 @_inlined
+def exp_below(x):
+    """exp(x) for x <= 0 in single precision to four digits, without a branch or a call."""
+    small = max(x, _LEAST) / _F(256)
+    power = _F(1) + small * (_F(1) + small * (_F(1 / 2) + small * (_F(1 / 6) + small / _F(24))))
+    for _ in range(8):  # exp(x / 256) to the power 256
+        power *= power
+    return power
+
+
+@_inlined
 def _exp_digamma(x):
     """exp(digamma(x)) for x > 0 in single precision, without a branch or a call."""
     # digamma(x) = digamma(x + 6) - 1/x - ... - 1/(x + 5), the fractions added up in pairs.
     pair = x * (x + _F(5))
     gap = _F(1) / pair + _F(1) / (pair + _F(4)) + _F(1) / (pair + _F(6))
-    gap = max(-(_F(2) * x + _F(5)) * gap, _LEAST)
-    # exp(gap) as exp(gap / 256) to the power 256.
-    small = gap / _F(256)
-    power = _F(1) + small * (_F(1) + small * (_F(1 / 2) + small * (_F(1 / 6) + small / _F(24))))
-    for _ in range(8):
-        power *= power
     # exp(digamma(z + 1/2)) = z + 1 / (24 z) - ... far from 0.
     far = x + _F(5.5)
-    return (far + _F(1) / (_F(24) * far)) * power
+    return (far + _F(1) / (_F(24) * far)) * exp_below(-(_F(2) * x + _F(5)) * gap)
 
 
 @_compiled
