@@ -19,6 +19,7 @@ _inlined = numba.njit(inline="always", nogil=True, error_model="numpy", fastmath
 _F = np.float32
 _RATIOS = np.concatenate([[0.0], np.geomspace(0.02, 200, 39)])
 _WIDTH = _F(0.15)  # of a point, as a share of it: neighbours on the grid differ by a quarter
+_NONE = _F(1e-20)  # of the best chance: counts as 0
 _BINS = 6  # numbers that are expected to be large may be spread otherwise than small ones
 _ROUNDS = 15
 _PARTS = 16  # of the work, for the threads
@@ -85,7 +86,9 @@ def _weigh(value: Any, scale: Any, grid: Any, sharp: Any, out: Any) -> None:
     for g in range(grid.size):  # a loop of its own: together the two are not vector code
         least = out[g] if out[g] < least else least
     for g in range(grid.size):
-        out[g] = sharp[g] * exp_below(_F(0.5) * (least - out[g]))
+        chance = exp_below(_F(0.5) * (least - out[g]))
+        # What is nearly 0 makes a processor slow, as in `tacit.laws.mixing`.
+        out[g] = sharp[g] * chance if chance > _NONE else _F(0)
 
 
 @_compiled
