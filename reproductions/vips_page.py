@@ -118,7 +118,7 @@ def _read(one: Found) -> str:
     plain, slow = (one.scores[m, 0.0]["completion"] for m in (NONE, NONE_PAPER))
     lines = [
         f"- Before any noise the paper's 20 steps reach {slow:,.0f} where two passes in batches of "
-        f"1,000 reaches {plain:,.0f}: part of the distance to no privacy is not the noise."
+        f"1,000 reach {plain:,.0f}: part of the distance to no privacy is not the noise."
     ]
     for other in (STRONG, UNCLIPPED, SMALL, OURS):
         pairs = [
