@@ -98,8 +98,9 @@ def peer(train: csr_matrix, batch: int):
 
     def fitted(jobs: int):
         made = LatentDirichletAllocation(
-            TOPICS, learning_offset=64, learning_decay=0.5, total_samples=train.shape[0],
-            mean_change_tol=1e-3, max_doc_update_iter=100, n_jobs=jobs, random_state=0,
+            TOPICS, batch_size=batch, learning_offset=64, learning_decay=0.5,
+            total_samples=train.shape[0], mean_change_tol=1e-3, max_doc_update_iter=100,
+            n_jobs=jobs, random_state=0,
         )  # fmt: skip
         for first in range(0, train.shape[0], batch):
             made.partial_fit(train[first : first + batch])
