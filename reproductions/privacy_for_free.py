@@ -25,6 +25,7 @@ from privacy_for_free_measures import (
     OBJECTIVE,
     OPS,
     OUTPUT,
+    SGLD_OURS,
     SGLD_PAPER,
     SGLD_SAME,
     measure,
@@ -34,7 +35,7 @@ from war_logs_data import shared_data
 
 DOCS = Path(__file__).parent.parent / "docs" / "reproductions"
 COMPARED = (NONE, OUTPUT, OBJECTIVE, BALL, OPS, HYBRID, BUDGET)
-PLAIN = (NONE, SGLD_PAPER, SGLD_SAME)
+PLAIN = (NONE, SGLD_PAPER, SGLD_SAME, SGLD_OURS)
 SLOW = (BALL, HYBRID, *PLAIN[1:])
 
 
