@@ -23,7 +23,7 @@ from tacit.infer import topics as topic_maps
 from tacit.laws.mixing import cleared
 from tacit.spec.sums import Bound
 from tacit.wall._evaluate import open_data
-from tacit.wall.sums import _clip, _jax, _maps, _sums
+from tacit.wall.sums import _clip, _guard, _jax, _maps, _sums
 from tacit.wall.sums._clip import add_unit, limits_of
 from tacit.wall.sums._sums import load, resolve_sum
 
@@ -950,3 +950,114 @@ def test_places_outside_the_sum_or_taken_twice_are_refused(places):
     lease.release(chosen(good))
     with pytest.raises(tacit.QueryError, match="none but -1 twice"):
         lease.release(chosen(places))
+
+
+def short(words, weights, state, out):
+    top = np.zeros(8)
+    top += weights
+    out[0, 0] = top[7]
+
+
+def short_output(words, weights, state, out):
+    top = np.zeros(8)
+    np.sqrt(weights, top)
+    out[0, 0] = top[7]
+
+
+def short_named_output(words, weights, state, out):
+    top = np.zeros(8)
+    np.multiply(weights, weights, out=top)
+    out[0, 0] = top[7]
+
+
+def far(words, weights, state, out):
+    out[0, 0] = np.take_along_axis(weights, np.array([7]), 0)[0]
+
+
+def remainders(words, weights, state, out):
+    out[0, 0] = (weights.astype(np.int64) % np.full(weights.size, -1))[0]
+
+
+def remainder_function(words, weights, state, out):
+    out[0, 0] = np.mod(weights.astype(np.int64), np.full(weights.size, -1))[0]
+
+
+def helped(words, weights, state, out):
+    short(words, weights, state, out)
+
+
+def rounded_output(words, weights, state, out):
+    top = np.zeros(8)
+    np.round(weights, 2, top)
+    out[0, 0] = top[0]
+
+
+UNCHECKED = [
+    short, short_output, short_named_output, far, remainders, remainder_function, helped,
+    rounded_output,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("function", UNCHECKED, ids=lambda f: f.__name__)
+def test_what_numba_does_not_check_is_refused_before_any_charge(function):
+    query = tacit.BoundedSum(
+        tacit.SparseMap(function, width=1), "words", size=(40, 1), clip=1.0, geometry="nonnegative"
+    )
+    home = tacit.Wall(
+        csr_matrix(np.ones((5, 40))),
+        token_schema(),
+        budget=tacit.Budget(9, 1e-5),
+        ledger=":memory:",
+    )
+    with pytest.raises(tacit.QueryError, match=r"A map may not .*\nNothing was charged"):
+        home.release(query, tacit.Gaussian(1, 1e-6))
+    assert home.remaining.epsilon == 9
+
+
+def halved(words, weights, state, out):
+    scaled = weights.copy()
+    scaled /= 2
+    out[:, 0] = np.sqrt(scaled) * (int(words[0]) % 7)
+
+
+def test_arrays_and_numbers_may_still_be_combined_in_place():
+    query = tacit.BoundedSum(
+        tacit.SparseMap(halved, width=1), "words", size=(40, 1), clip=1.0, geometry="nonnegative"
+    )
+    public = tacit.Public(csr_matrix(np.eye(5, 40)), token_schema())
+    assert public.release(query, tacit.Exact()).value.shape == (40,)
+
+
+@pytest.mark.parametrize("name", ["BOUNDSCHECK", "DISABLE_JIT"])
+def test_numba_must_check(monkeypatch, name):
+    monkeypatch.setattr(numba.config, name, 0 if name == "BOUNDSCHECK" else 1)
+    with pytest.raises(tacit.QueryError, match="not to be set"):
+        _guard.guarded(lambda row, state, out: None)
+
+
+def _broken(kind):
+    matrix = csr_matrix(np.eye(6, 40))
+    if kind == "csr":
+        matrix.indptr[1] = 10**8
+    elif kind == "csr negative":
+        matrix.indptr[2] = -5
+    elif kind == "csc":
+        matrix = matrix.tocsc()
+        matrix.indices[0] = 10**8
+    else:
+        matrix = matrix.tocoo()
+        matrix.row[1], matrix.col[2] = -3, 10**8
+    return matrix
+
+
+@pytest.mark.parametrize("kind", ["csr", "csr negative", "csc", "coo"])
+def test_a_matrix_whose_arrays_are_wrong_does_not_end_the_process(kind):
+    data = open_data(_broken(kind), token_schema(), None).read()
+    assert data.units == 6
+    assert np.all((data.words >= 0) & (data.words < 40))
+    assert np.all(np.diff(data.offsets) >= 0)
+
+
+def test_other_kinds_of_matrices_are_refused():
+    with pytest.raises(tacit.SourceError, match="tocsr"):
+        tacit.Public(csr_matrix(np.eye(6, 40)).tolil(), token_schema())

@@ -58,10 +58,11 @@ def gathered(table, words, rows):
     if not (words.size == rows.shape[0] and table.shape[1] == rows.shape[1]):
         raise ValueError("sizes differ")
     for i in range(words.size):
-        if not 0 <= words[i] < table.shape[0]:
+        word = words[i]  # once: it may lie in what is written
+        if not 0 <= word < table.shape[0]:
             raise ValueError("no such word")
         for k in range(rows.shape[1]):
-            rows[i, k] = table[words[i], k]
+            rows[i, k] = table[word, k]
 
 
 @_compiled

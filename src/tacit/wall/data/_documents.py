@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+from scipy.sparse import csr_matrix
 
 from tacit.spec.columns import Tokens
 from tacit.spec.errors import SourceError
@@ -57,12 +58,7 @@ class DocumentSource:
 
     def read(self) -> Documents:
         """Whole, non-negative counts; at most `most` documents of each owner, the first ones."""
-        matrix = self.matrix.tocsr(copy=True)
-        # Nothing is believed of the matrix: positions outside the vocabulary are no words.
-        outside = (matrix.indices < 0) | (matrix.indices >= matrix.shape[1])
-        matrix.indices[outside] = 0
-        matrix.data = np.where(outside, 0.0, matrix.data.astype(np.float64))
-        matrix.has_sorted_indices = matrix.has_canonical_format = False
+        matrix = _sound(self.matrix)
         matrix.sum_duplicates()
         counts = np.floor(np.nan_to_num(matrix.data, posinf=0.0, neginf=0.0))
         matrix.data = bounded(counts, np.diff(matrix.indptr), self.column.max_length)
@@ -80,6 +76,38 @@ class DocumentSource:
         for array in arrays:
             array.setflags(write=False)
         return Documents(*arrays)
+
+
+def _sound(matrix: Any) -> csr_matrix:
+    """A copy in rows with all entries inside it, whatever was done to the arrays of a matrix.
+
+    Nothing is believed of them, or a strange number would end the process: what lies outside is 0.
+    """
+    size = min(len(matrix.data), *(len(part) for part in _positions(matrix)))
+    data = np.asarray(matrix.data)[:size].astype(np.float64)
+    if matrix.format == "coo":
+        row, word = (np.asarray(part)[:size].astype(np.int64) for part in _positions(matrix))
+    else:
+        compressed, other = (0, 1) if matrix.format == "csr" else (1, 0)
+        count = matrix.shape[compressed]
+        starts = np.zeros(count + 1, np.int64)
+        given = np.asarray(matrix.indptr)[: count + 1].astype(np.int64)
+        starts[: len(given)] = given
+        starts = np.clip(np.maximum.accumulate(starts), 0, size)
+        starts[0] = 0
+        data, inner = data[: starts[-1]], np.asarray(matrix.indices)[: starts[-1]].astype(np.int64)
+        if matrix.format == "csr":
+            outside = (inner < 0) | (inner >= matrix.shape[other])
+            data[outside], inner[outside] = 0.0, 0
+            return csr_matrix((data, inner, starts), shape=matrix.shape)
+        row, word = inner, np.repeat(np.arange(count), np.diff(starts))
+    outside = (row < 0) | (row >= matrix.shape[0]) | (word < 0) | (word >= matrix.shape[1])
+    data[outside], row[outside], word[outside] = 0.0, 0, 0
+    return csr_matrix((data, (row, word)), shape=matrix.shape)
+
+
+def _positions(matrix: Any) -> tuple[Any, ...]:
+    return (matrix.row, matrix.col) if matrix.format == "coo" else (matrix.indices,)
 
 
 def bounded(counts: np.ndarray, lengths: np.ndarray, most: int) -> np.ndarray:
@@ -104,6 +132,8 @@ def open_documents(matrix: Any, schema: Schema, owners: Any) -> DocumentSource:
             f"Expected a column for each of the {words} words of {column.name!r}, "
             f"got a matrix with {matrix.shape[-1]}."
         )
+    if matrix.format not in ("csr", "csc", "coo"):
+        raise SourceError(f"Expected matrix.tocsr() instead of a matrix in {matrix.format} format.")
     if np.dtype(matrix.dtype).kind not in "biuf":
         raise SourceError(f"Expected a matrix of counts, got {matrix.dtype}.")
     if (owners is None) != (schema.unit is None):

@@ -18,6 +18,7 @@ import numpy as np
 
 from tacit.laws.mixing import divided, gathered, mixed
 from tacit.spec.errors import QueryError
+from tacit.wall.sums._typed import Guarded
 
 _MODULES = {"numpy", "math"}
 _DEFAULT = "a default"
@@ -41,8 +42,11 @@ _PLAIN = (
 
 def guarded(function: Any) -> Callable[..., None]:
     """The map compiled by the wall, indices checked, with helpers rebuilt in the same way."""
-    if numba.config.FULL_TRACEBACKS:
+    config = numba.config
+    if config.FULL_TRACEBACKS:
         raise QueryError("Expected NUMBA_FULL_TRACEBACKS off: it prints what a row asked for.")
+    if config.DISABLE_JIT or (config.BOUNDSCHECK is not None and not config.BOUNDSCHECK):
+        raise QueryError("Expected NUMBA_DISABLE_JIT and NUMBA_BOUNDSCHECK not to be set.")
     return _rebuilt(function, ())
 
 
@@ -67,7 +71,7 @@ def _rebuilt(function: Any, inside: tuple[types.CodeType, ...]) -> Any:
     closure = tuple(types.CellType(_allowed(n, c.cell_contents, inside)) for n, c in cells)
     defaults = tuple(_allowed(_DEFAULT, d, inside) for d in plain.__defaults__ or ())
     again = types.FunctionType(plain.__code__, scope, plain.__name__, defaults, closure)
-    return numba.njit(boundscheck=True, nogil=True)(again)
+    return numba.njit(boundscheck=True, nogil=True, pipeline_class=Guarded)(again)
 
 
 def _allowed(name: str, value: Any, inside: tuple[types.CodeType, ...]) -> Any:

@@ -24,6 +24,7 @@ from tacit.wall.data._documents import Documents
 from tacit.wall.data._rows import Rows
 from tacit.wall.sums._clip import add_alone, add_unit, add_words, finite
 from tacit.wall.sums._guard import guarded
+from tacit.wall.sums._typed import REFUSED
 
 _THREAD_WORK = 200_000  # numbers to compute from which a second thread pays
 _TRIED = 12  # made-up units
@@ -164,20 +165,22 @@ def sparse_kernel(map_: SparseMap) -> SparseKernel:
                         length += 1
                 here = kept[:length]
                 flat = out[: length * width]
-                flat[:] = 0.0
                 block = flat.reshape(length, width)
-                if not attempt(my_words[: here.size], my_weights[: here.size], state, block):
-                    continue
-                if alone:
+                worked = attempt(my_words[: here.size], my_weights[: here.size], state, block)
+                if worked and alone:
                     add_words(flat, here, width, steps[: flat.size], limits, total)
-                    continue
-                for j in range(here.size):
-                    if not seen[here[j]]:
-                        seen[here[j]] = True
-                        touched[count] = here[j]
-                        count += 1
-                    at = here[j] * width
-                    sums[at : at + width] += block[j]
+                elif worked:
+                    for j in range(here.size):
+                        if not seen[here[j]]:
+                            seen[here[j]] = True
+                            touched[count] = here[j]
+                            count += 1
+                        at = here[j] * width
+                        sums[at : at + width] += block[j]
+                # Nothing of a document lies beside the next one, wherever a map may look.
+                my_words[:length] = 0
+                my_weights[:length] = 0.0
+                flat[:] = 0.0
             for j in range(count):  # gather the unit's words, and clear what it touched
                 at = touched[j] * width
                 gathered[j * width : (j + 1) * width] = sums[at : at + width]
@@ -222,9 +225,9 @@ def tried(
     try:
         alone = [kernel.start(units, np.array([i]), state, limits)() for i in range(_TRIED)]
     except numba.core.errors.NumbaError as error:
-        raise QueryError(
-            f"The map does not compile with Numba; nothing was charged or read.\n{error}"
-        ) from None
+        refused = [line for line in str(error).splitlines() if line.startswith(REFUSED)]
+        reason = refused[0] if refused else f"The map does not compile with Numba.\n{error}"
+        raise QueryError(f"{reason}\nNothing was charged or read.") from None
     for order in (np.arange(_TRIED), np.arange(_TRIED)[::-1].copy()):
         together = kernel.start(units, order, state, limits)()
         again = [kernel.start(units, np.array([i]), state, limits)() for i in order]
