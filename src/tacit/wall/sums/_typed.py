@@ -18,6 +18,7 @@ from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import AnalysisPass, register_pass
 from numba.core.errors import UnsupportedError
 from numba.core.typed_passes import NopythonTypeInference
+from numba.core.types.containers import BaseTuple, List
 
 REFUSED = "A map may not"
 _OUTPUT = (
@@ -41,6 +42,9 @@ _METHODS = {"clip": 2, "round": 1, "take": 1, "dot": 1}
 # The least whole number over -1 ends the process, and remainders of arrays do not look for it.
 _REMAINDERS = (np.remainder, np.fmod, np.floor_divide, np.divmod)
 _DIVISIONS = (operator.mod, operator.floordiv, operator.imod, operator.ifloordiv)
+
+_SINGLE = (types.Number, types.Boolean)
+_SEQUENCES = (List, BaseTuple)
 
 
 class Guarded(CompilerBase):  # type: ignore[misc]
@@ -75,14 +79,14 @@ class _Sizes(AnalysisPass):  # type: ignore[misc]
 
 def _check_operation(expression: ir.Expr, known: Any) -> None:
     left, right = known[expression.lhs.name], known[expression.rhs.name]
-    in_place = expression.op == "inplace_binop" and isinstance(left, types.Array)
-    if in_place and not isinstance(right, types.Number):
+    single = any(isinstance(one, _SINGLE) for one in (left, right))
+    if expression.op == "inplace_binop" and not single and not isinstance(left, _SEQUENCES):
         raise UnsupportedError(
             f"{REFUSED} write a += b for two arrays, whose sizes Numba does not compare: write "
             "a[:] = a + b."
         )
-    arrays = [one for one in (left, right) if isinstance(one, types.Array)]
-    if arrays and expression.fn in _DIVISIONS:
+    plain = all(isinstance(one, _SINGLE) for one in (left, right))
+    if expression.fn in _DIVISIONS and not plain:
         raise UnsupportedError(f"{REFUSED} divide arrays by // or %: do so number by number.")
 
 
