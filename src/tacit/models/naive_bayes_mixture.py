@@ -30,7 +30,7 @@ def shares(row: Any, state: Any, out: Any) -> None:
     weight, tables, start = state  # log probabilities: of classes, and of levels in each
     share = weight.copy()
     for j in range(start.size):
-        share += tables[:, start[j] + int(row[j])]
+        share = share + tables[:, start[j] + int(row[j])]
     share = np.exp(share - share.max())
     share /= share.sum()
     for j in range(start.size):
