@@ -992,7 +992,29 @@ def rounded_output(words, weights, state, out):
     out[0, 0] = top[0]
 
 
+def taken(words, weights, state, out):
+    out[0, 0] = np.take(weights, np.full(1, 7), axis=0)[0]
+
+
+def deleted(words, weights, state, out):
+    out[0, 0] = np.delete(weights, np.full(1, 10**12))[0]
+
+
+def reshaped(words, weights, state, out):
+    out[0, 0] = np.zeros(0).reshape(2**32, 2**32)[5, 5]
+
+
+def unset(words, weights, state, out):
+    if weights[0] < 5:
+        kept = [w for w in words]  # noqa: C416
+    elif weights[0] > 1e6:
+        kept = [words[0]]
+    for word in kept:
+        out[0, 0] += word
+
+
 UNCHECKED = [
+    taken, deleted, reshaped, unset,
     short, short_output, short_named_output, far, remainders, remainder_function, helped,
     rounded_output,
 ]  # fmt: skip

@@ -2,7 +2,7 @@
 
 Numba checks indices where it is told to, but not everywhere: `a += b` and a ufunc with an output
 take the length from the output and read the other array past its end, where another unit's numbers
-may lie; a few of NumPy's functions have indices of their own. What has been tried and found to
+may lie; several of NumPy's functions have indices of their own. What has been tried and found to
 check its sizes is allowed here, and nothing else of NumPy is.
 """
 
@@ -18,7 +18,7 @@ from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import AnalysisPass, register_pass
 from numba.core.errors import UnsupportedError
 from numba.core.typed_passes import NopythonTypeInference
-from numba.core.types.containers import BaseTuple, List
+from numba.core.types.containers import BaseTuple, DictType, List, ListType, Set
 
 REFUSED = "A map may not"
 _OUTPUT = (
@@ -27,24 +27,24 @@ _OUTPUT = (
 )
 _FUNCTIONS = """
 zeros zeros_like ones ones_like full full_like array arange linspace eye identity copy sum prod mean
-std var min max amin amax any all argmin argmax cumsum cumprod median ptp nansum nanmean nanmin
-nanmax count_nonzero nonzero flatnonzero trace outer diff where select extract take repeat
-concatenate stack hstack vstack column_stack searchsorted bincount interp histogram percentile
-quantile partition sort argsort delete reshape ravel transpose expand_dims atleast_1d atleast_2d
-clip round around cov corrcoef kron cross finfo iinfo isscalar shape
+std var min max amin amax any all argmin argmax cumsum cumprod count_nonzero trace outer diff where
+repeat concatenate searchsorted bincount interp sort argsort ravel transpose clip round around finfo
+iinfo shape
 """
 _ALGEBRA = "norm solve inv pinv det slogdet cholesky eigh eigvalsh svd qr"
 _ALLOWED = {getattr(np, name) for name in _FUNCTIONS.split() if hasattr(np, name)}
 _ALLOWED |= {getattr(np.linalg, name) for name in _ALGEBRA.split()}
 # How many arguments come before an output.
-_INPUTS: dict[Callable[..., Any], int] = {np.clip: 3, np.round: 2, np.around: 2, np.take: 2}
-_METHODS = {"clip": 2, "round": 1, "take": 1, "dot": 1}
+_INPUTS: dict[Callable[..., Any], int] = {np.clip: 3, np.round: 2, np.around: 2}
+_METHODS = {"clip": 2, "round": 1}
+_REFUSED_METHODS = ("take", "dot", "reshape", "resize", "view", "put", "itemset")
 # The least whole number over -1 ends the process, and remainders of arrays do not look for it.
 _REMAINDERS = (np.remainder, np.fmod, np.floor_divide, np.divmod)
 _DIVISIONS = (operator.mod, operator.floordiv, operator.imod, operator.ifloordiv)
 
 _SINGLE = (types.Number, types.Boolean)
-_SEQUENCES = (List, BaseTuple)
+# One that was not made on some path through a map is not there, and using it ends the process.
+_CONTAINERS = (List, ListType, Set, DictType)
 
 
 class Guarded(CompilerBase):  # type: ignore[misc]
@@ -67,6 +67,10 @@ class _Sizes(AnalysisPass):  # type: ignore[misc]
         super().__init__()
 
     def run_pass(self, state: Any) -> bool:
+        if any(isinstance(kind, _CONTAINERS) for kind in state.typemap.values()):
+            raise UnsupportedError(
+                f"{REFUSED} use lists, sets or dictionaries: use tuples, np.zeros."
+            )
         for block in state.func_ir.blocks.values():
             for expression in block.find_exprs():
                 match expression.op:
@@ -80,7 +84,7 @@ class _Sizes(AnalysisPass):  # type: ignore[misc]
 def _check_operation(expression: ir.Expr, known: Any) -> None:
     left, right = known[expression.lhs.name], known[expression.rhs.name]
     single = any(isinstance(one, _SINGLE) for one in (left, right))
-    if expression.op == "inplace_binop" and not single and not isinstance(left, _SEQUENCES):
+    if expression.op == "inplace_binop" and not single and not isinstance(left, BaseTuple):
         raise UnsupportedError(
             f"{REFUSED} write a += b for two arrays, whose sizes Numba does not compare: write "
             "a[:] = a + b."
@@ -96,7 +100,10 @@ def _check_call(expression: ir.Expr, known: Any) -> None:
         raise UnsupportedError(f"{REFUSED} call a function with *arguments.")
     most = count
     if isinstance(function, types.BoundFunction):
-        most = _METHODS.get(str(function.typing_key).rsplit(".", 1)[-1], count)
+        name = str(function.typing_key).rsplit(".", 1)[-1]
+        if name in _REFUSED_METHODS:
+            raise UnsupportedError(f"{REFUSED} use .{name}(): it does not look at all sizes.")
+        most = _METHODS.get(name, count)
     elif isinstance(function, types.Function):
         most = _inputs(function.typing_key, count)
     if count > most or "out" in dict(expression.kws):
