@@ -25,7 +25,6 @@ from privacy_for_free_measures import (
     OBJECTIVE,
     OPS,
     OUTPUT,
-    SGLD_OURS,
     SGLD_PAPER,
     SGLD_SAME,
     measure,
@@ -35,7 +34,7 @@ from war_logs_data import shared_data
 
 DOCS = Path(__file__).parent.parent / "docs" / "reproductions"
 COMPARED = (NONE, OUTPUT, OBJECTIVE, BALL, OPS, HYBRID, BUDGET)
-PLAIN = (NONE, SGLD_PAPER, SGLD_SAME, SGLD_OURS)
+PLAIN = (NONE, SGLD_PAPER, SGLD_SAME)
 SLOW = (BALL, HYBRID, *PLAIN[1:])
 
 

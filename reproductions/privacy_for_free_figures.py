@@ -17,7 +17,6 @@ from privacy_for_free_measures import (
     OBJECTIVE,
     OPS,
     OUTPUT,
-    SGLD_OURS,
     SGLD_PAPER,
     SGLD_SAME,
     Curve,
@@ -33,8 +32,7 @@ LOOK = {
     HYBRID: {"color": "#56B4E9", "ls": "--", "marker": "s"},
     BUDGET: {"color": "#009E73", "ls": "-", "marker": "o"},
     SGLD_PAPER: {"color": "#0072B2", "ls": "--", "marker": "D"},
-    SGLD_SAME: {"color": "#E69F00", "ls": "--", "marker": "v"},
-    SGLD_OURS: {"color": "#009E73", "ls": "-", "marker": "o"},
+    SGLD_SAME: {"color": "#E69F00", "ls": "-", "marker": "v"},
 }
 Found = list[tuple[Problem, dict[str, Curve]]]
 

@@ -27,7 +27,6 @@ HYBRID = "hybrid SGNHT"
 SGNHT = "SGNHT"
 SGLD_PAPER = "SGLD, the paper's noise"
 SGLD_SAME = "SGLD, the accountant's noise"
-SGLD_OURS = "SGLD, Tacit's defaults"
 
 
 def _batches(rows: int) -> dict[str, Any]:
@@ -52,7 +51,6 @@ HOW: dict[str, Callable[[Decimal, int], Any]] = {
     SGNHT: lambda e, n: tacit.SGNHT(e, DELTA, sampling_rate=0.05),
     SGLD_PAPER: lambda e, n: tacit.SGLD(e, DELTA, **_batches(n), constants="paper"),
     SGLD_SAME: lambda e, n: tacit.SGLD(e, DELTA, **_batches(n)),
-    SGLD_OURS: lambda e, n: tacit.SGLD(e, DELTA),
 }
 
 

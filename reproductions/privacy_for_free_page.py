@@ -97,9 +97,8 @@ def _plain(results: Results) -> str:
 
 The paper says that SGLD without OPS "often performs equally or slightly worse than the output
 perturbation", for "the curse of numerical constant". Its noise (Algorithm 2, with 128) and the
-accountant's are compared at the same batches and steps: root N rows, N steps. Tacit's defaults,
-from N, the number of coefficients and epsilon, have larger batches and fewer steps. A walk that
-noise would keep from the posterior is run hotter.
+accountant's are compared at the same batches and steps: root N rows, N steps. A walk that noise
+would keep from the posterior is run hotter.
 
 {tables}
 
