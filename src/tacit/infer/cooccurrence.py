@@ -10,8 +10,8 @@ from scipy.linalg import eigh
 
 _CENTRE = 0.7  # of what words that have nothing to do with each other would share
 _MARGIN = 1.05  # beyond the largest eigenvalue of noise, which varies a little
-_SWEEPS = 20
 _RESTARTS = 3
+_TRIED, _SWEEPS = 10, 20  # of each start, and of the best
 
 
 def factors(pairs: np.ndarray, topics: int, rng: np.random.Generator) -> np.ndarray:
@@ -23,7 +23,7 @@ def factors(pairs: np.ndarray, topics: int, rng: np.random.Generator) -> np.ndar
     centred = _centred(pairs, _CENTRE).astype(np.float32)
     size = 2 * np.sqrt(max(float(np.abs(centred).mean()), 1e-6) / topics)
     starts = (rng.random((_RESTARTS, len(pairs), topics)) * size).astype(np.float32)
-    tried = [_swept(centred, start, _SWEEPS) for start in starts]
+    tried = [_swept(centred, start, _TRIED) for start in starts]
     best = min(tried, key=lambda found: _misfit(centred, found))
     return _swept(centred, best, _SWEEPS).astype(float)
 
@@ -65,20 +65,21 @@ def _swept(pairs: Any, found: Any, sweeps: Any) -> Any:
         inner = found.T @ found
         for i in range(words):
             mine = found[i].copy()
-            wanted = np.zeros(topics, np.float32)
-            for j in range(words):
-                for k in range(topics):
-                    wanted[k] += pairs[i, j] * found[j, k]
-            others = inner - np.outer(mine, mine)
             now = mine.copy()
+            # How far its pairs are from what others say, kept up as its coordinates move.
+            left = pairs[i] @ found - inner @ mine + (mine @ mine) * mine
             for _ in range(3):
                 for k in range(topics):
-                    if others[k, k] <= 1e-12:
+                    own = inner[k, k] - mine[k] * mine[k]
+                    if own <= 1e-12:
                         continue
-                    rest = wanted[k]
-                    for m in range(topics):
-                        rest -= others[k, m] * now[m]
-                    now[k] = max(now[k] + rest / others[k, k], np.float32(0.0))
-            inner = others + np.outer(now, now)
+                    step = max(left[k] / own, -now[k])
+                    if step != 0:
+                        now[k] += step
+                        for m in range(topics):
+                            left[m] -= step * (inner[k, m] - mine[k] * mine[m])
+            for k in range(topics):
+                for m in range(topics):
+                    inner[k, m] += now[k] * now[m] - mine[k] * mine[m]
             found[i] = now
     return found

@@ -17,13 +17,13 @@ _compiled = numba.njit(cache=True, nogil=True, parallel=True, error_model="numpy
 _inlined = numba.njit(inline="always", nogil=True, error_model="numpy", fastmath=True)
 
 _F = np.float32
-_RATIOS = np.concatenate([[0.0], np.geomspace(0.02, 200, 39)])
-_WIDTH = _F(0.15)  # of a point, as a share of it: neighbours on the grid differ by a quarter
+_RATIOS = np.concatenate([[0.0], np.geomspace(0.02, 200, 31)])
+_WIDTH = _F(0.19)  # of a point, as a share of it: neighbours on the grid differ by a third
 _NONE = _F(1e-20)  # of the best chance: counts as 0
 _BINS = 6  # numbers that are expected to be large may be spread otherwise than small ones
 _ROUNDS = 15
 _PARTS = 16  # of the work, for the threads
-_ENOUGH = 40_000  # numbers to learn the prior from
+_ENOUGH = 20_000  # numbers to learn the prior from
 
 
 def denoised(
@@ -70,6 +70,14 @@ def _learnt(
     return priors
 
 
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=True)
+def _fall(out, sharp, least):
+    for g in range(out.size):
+        chance = exp_below(_F(0.5) * (least - out[g]))
+        # What is nearly 0 makes a processor slow, as in `tacit.laws.mixing`.
+        out[g] = sharp[g] * chance if chance > _NONE else _F(0)
+
+
 @_inlined
 def _weigh(value: Any, scale: Any, grid: Any, sharp: Any, out: Any) -> None:
     """How probable one number is at each point of the grid, up to a factor.
@@ -85,10 +93,7 @@ def _weigh(value: Any, scale: Any, grid: Any, sharp: Any, out: Any) -> None:
     least = out[0]
     for g in range(grid.size):  # a loop of its own: together the two are not vector code
         least = out[g] if out[g] < least else least
-    for g in range(grid.size):
-        chance = exp_below(_F(0.5) * (least - out[g]))
-        # What is nearly 0 makes a processor slow, as in `tacit.laws.mixing`.
-        out[g] = sharp[g] * chance if chance > _NONE else _F(0)
+    _fall(out, sharp, least)
 
 
 @_compiled
@@ -96,7 +101,7 @@ def _chances(seen: Any, scale: Any, grid: Any) -> Any:
     out = np.zeros((seen.size, grid.size), np.float32)
     for part in numba.prange(_PARTS):
         sharp = np.zeros(grid.size, np.float32)
-        for i in range(part, seen.size, _PARTS):
+        for i in range(part * seen.size // _PARTS, (part + 1) * seen.size // _PARTS):
             _weigh(seen[i], scale[i], grid, sharp, out[i])
     return out
 
@@ -107,7 +112,7 @@ def _given(seen: Any, scale: Any, grid: Any, bins: Any, prior: Any) -> Any:
     mean, spread = np.zeros(seen.size, np.float32), np.zeros(seen.size, np.float32)
     for part in numba.prange(_PARTS):
         chance, sharp = np.zeros(grid.size, np.float32), np.zeros(grid.size, np.float32)
-        for i in range(part, seen.size, _PARTS):
+        for i in range(part * seen.size // _PARTS, (part + 1) * seen.size // _PARTS):
             value, b = seen[i], bins[i]
             _weigh(value, scale[i], grid, sharp, chance)
             total, first, second = _F(1e-30), _F(0), _F(0)

@@ -124,11 +124,14 @@ class VIPS:
             before += (look.seen(lease.release(look.after(look.question, before))),)
         beliefs = variational.beliefs(replace(sums, before=before))
         rate = plan.steps[-1].sampling.rate
-        for i in counted(lease.steps_left, "Steps", progress):
+        steps = lease.steps_left
+        revisions = min(variational.course.revisions or steps, steps)
+        for i in counted(steps, "Steps", progress):
             release = lease.release(variational.question(beliefs))
             seen = variational.read(_seen(release, rate, before), beliefs)
             sums = sums.towards(seen, _move(mine, i + 1))
-            beliefs = variational.beliefs(sums)
+            if (i + 1) * revisions // steps > i * revisions // steps:
+                beliefs = variational.beliefs(sums)
         return model.variational_posterior(release, beliefs, how)
 
     def _with(self, course: Course) -> VIPS:

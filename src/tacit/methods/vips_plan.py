@@ -22,7 +22,7 @@ from tacit.spec.plan import (
 )
 from tacit.spec.schema import Neighbours
 from tacit.spec.sums import BoundedSum
-from tacit.spec.variational import Setting, Variational
+from tacit.spec.variational import Look, Setting, Variational
 
 Accountant = Literal["pld", "rdp", "strong"]
 Batches = Literal["poisson", "wor"]
@@ -30,16 +30,18 @@ Batches = Literal["poisson", "wor"]
 
 @dataclass(frozen=True)
 class _Part:
-    """Steps with the same noise: `ratio` times that of others."""
+    """Steps with the same noise: `ratio` times that of others, or one that is `settled` already."""
 
     count: int
     ratio: float
     sampling: Subsampling
     geometry: Geometry
     numbers: int
+    settled: float | None = None
 
     def steps(self, multiplier: float) -> Steps:
-        noise = Gaussian(noise_multiplier=self.ratio * multiplier) if multiplier else Exact()
+        scale = self.settled or self.ratio * multiplier
+        noise = Gaussian(noise_multiplier=scale) if scale else Exact()
         return Steps(self.count, noise, self.sampling, self.geometry, self.numbers)
 
 
@@ -47,8 +49,13 @@ def setting_of(how: Any, units: int, neighbours: Neighbours, aware: bool) -> Set
     """What a model may know before it says how it is to be fitted."""
     if how.noise_multiplier is not None:
         return Setting(units, float(how.noise_multiplier), aware)
+    return Setting(units, _single(how, "free", neighbours), aware)
+
+
+def _single(how: Any, geometry: Geometry, neighbours: Neighbours) -> float:
+    """The noise multiplier of a release that has all of the budget."""
     mu = gaussian_mu(float(how.epsilon), float(how.delta))
-    return Setting(units, sensitivity_factor("free", neighbours) / mu, aware)
+    return sensitivity_factor(geometry, neighbours) / mu
 
 
 def plan_of(
@@ -71,16 +78,7 @@ def plan_of(
             else [(1, growth ** ((count - 1) / 2 - i)) for i in range(count)]
         )
     ]
-    looks = [
-        _Part(
-            1,
-            look.noise if ours else 1.0,
-            Everyone() if ours else sampling,
-            _geometry(look.question),
-            look.question.numbers,
-        )
-        for look in variational.looks
-    ]
+    looks = [_look(look, how, neighbours, None if ours else sampling) for look in variational.looks]
     parts = [*looks, *parts]
     if how.noise_multiplier is not None:
         return _plan(tuple(parts), float(how.noise_multiplier), how.delta)
@@ -100,9 +98,19 @@ def plan_of(
     return _plan(tuple(parts), needed, budget.delta)
 
 
+def _look(look: Look, how: Any, neighbours: Neighbours, sampling: Subsampling | None) -> _Part:
+    """A look: by everyone at its share of the budget, or `sampling` and noise as a step has."""
+    geometry, numbers = _geometry(look.question), look.question.numbers
+    if sampling is not None:
+        return _Part(1, 1.0, sampling, geometry, numbers)
+    settled = _single(how, geometry, neighbours) / math.sqrt(look.share)
+    return _Part(1, 1.0, Everyone(), geometry, numbers, settled)
+
+
 @lru_cache(maxsize=256)
 def _least_noise(parts: tuple[_Part, ...], budget: Budget, neighbours: Neighbours) -> Plan:
-    squares = sum(part.count * (part.sampling.rate / part.ratio) ** 2 for part in parts)
+    open_parts = [part for part in parts if part.settled is None]
+    squares = sum(part.count * (part.sampling.rate / part.ratio) ** 2 for part in open_parts)
     mu = gaussian_mu(float(budget.epsilon), float(budget.delta))
     guess = max(0.3, sensitivity_factor("free", neighbours) * math.sqrt(squares) / mu)
     return least_noise(lambda m: _plan(parts, m, budget.delta), budget, neighbours, guess)

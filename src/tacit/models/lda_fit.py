@@ -25,6 +25,7 @@ _TOLERANCE, _ROUNDS = 1e-3, 100
 _FEW_ROUNDS = 15  # are enough where the topics are noisy themselves
 _WORDS = SparseMap(rooted, width=1)
 _STEPS = 4
+_REVISIONS = 8  # with small batches: more learn nothing more, and clearing of noise takes time
 _SEED = 1.0  # of words that are drawn again
 _GROWTH = 1.3**0.5  # a step has 1.3 times the budget of the one before
 _MASS = 8  # of a document of norm 1: about the root of how many different words it has
@@ -91,11 +92,10 @@ def aware_topics(model: Any, column: Tokens, setting: Setting) -> Variational:
     steps, frequent, paired = _shares(setting, words, topics)
     most = round(5 * math.sqrt(setting.units / setting.noise * math.sqrt(paired)))
     pairs = min(words, max(4 * topics, min(most, 4000)))
-    steady = (1 - frequent - paired) / steps
     looks = (
         Look(
             BoundedSum(_WORDS, column.name, size=(words, 1), clip=1.0, geometry="nonnegative"),
-            math.sqrt(steady / frequent),
+            frequent,
             seen=_Frequency.of,
         ),
         Look(
@@ -107,7 +107,7 @@ def aware_topics(model: Any, column: Tokens, setting: Setting) -> Variational:
                 geometry="nonnegative",
                 state=(np.where(np.arange(words) < pairs, np.arange(words), -1),),
             ),
-            math.sqrt(steady / paired),
+            paired,
             lambda question, before: question.at((_places(before[0].value, pairs),)),
             seen=lambda release: _Pairs.of(release, topics),
         ),
@@ -135,7 +135,8 @@ def aware_topics(model: Any, column: Tokens, setting: Setting) -> Variational:
         weight += _FLOOR * likely
         return Topics(weight, spread, weight / weight.sum(axis=0), np.ones(words))
 
-    return Variational(start, ask, beliefs, Course(steps, growth=_GROWTH), looks)
+    course = Course(steps, growth=_GROWTH, revisions=_REVISIONS)
+    return Variational(start, ask, beliefs, course, looks)
 
 
 def _shares(setting: Setting, words: int, topics: int) -> tuple[int, float, float]:

@@ -81,7 +81,7 @@ def augmented(
     course = Course(8, kappa=0.7) if few else Course(12, kappa=1.0)
     course = course if setting.noise else Course(30)
     beliefs = partial(_believed, prior, design.radius)
-    looks = (Look(pull, 0.5 if few else 0.35),)
+    looks = (Look(pull, 1 / 3 if few else 0.4),)
     return Variational(start, question, beliefs, course, looks, read)
 
 

@@ -53,12 +53,14 @@ class Course:
     """How many steps are taken with which noise; what is not given to VIPS is taken from here.
 
     `steps` full steps by everyone. The noise multiplier of step t is proportional to
-    `growth` ** -t, so that later steps are quieter where it exceeds 1. `batch_size`, `epochs`,
-    `tau0` and `kappa` are as those of VIPS.
+    `growth` ** -t, so that later steps are quieter where it exceeds 1. In a course of more steps
+    than `revisions`, beliefs follow that often. `batch_size`, `epochs`, `tau0` and `kappa` are as
+    those of VIPS.
     """
 
     steps: int
     growth: float = 1.0
+    revisions: int | None = None
     batch_size: int | None = None
     epochs: float | None = None
     tau0: float | None = None
@@ -70,11 +72,11 @@ class Look:
     """A question that is asked once, before the first step.
 
     It is `question` itself, or what `after` makes of it and what looks before it saw. It has
-    `noise` times the noise multiplier of a mean step. A look sees what `seen` makes of its release.
+    `share` of the budget, and steps what looks leave. A look sees what `seen` makes of its release.
     """
 
     question: BoundedSum
-    noise: float = 1.0
+    share: float
     after: Callable[[BoundedSum, tuple[Any, ...]], BoundedSum] = lambda question, before: question
     seen: Callable[[Release], Any] = lambda release: release
 
