@@ -5,9 +5,10 @@ import pytest
 from scipy.sparse import csr_matrix
 
 import tacit
-from tacit.accounting import epsilon
+from tacit.accounting import epsilon, gaussian_mu
 from tacit.methods.vips import _move
 from tacit.methods.vips_plan import plan_of
+from tacit.models import lda_fit
 from tacit.spec.variational import Setting, Sums
 
 WORDS = [f"w{i}" for i in range(30)]
@@ -39,8 +40,12 @@ def public(**options):
 MODEL = tacit.LDA(2)
 
 
-def plan(how, units=600, neighbours="replace_one"):
-    variational = MODEL.variational(schema(), Setting(units, 1.0, aware=False))
+def fitted(units=600, aware=False):
+    return MODEL.variational(schema(), Setting(units, 1.0, aware=aware))
+
+
+def plan(how, units=600, neighbours="replace_one", aware=False):
+    variational = fitted(units, aware)
     beliefs = variational.beliefs(variational.start(np.random.default_rng(0)))
     return plan_of(how, variational, variational.question(beliefs), units, neighbours)
 
@@ -67,6 +72,26 @@ def test_batches_are_as_large_as_was_asked_and_epochs_as_many():
         sampled = [part for part in plan(how).steps if part.sampling.rate == pytest.approx(rate)]
         assert sum(part.count for part in sampled) == count
         assert steps[-1].sampling.rate == pytest.approx(rate)
+
+
+def test_looks_have_their_share_of_the_budget_whatever_batches_steps_have():
+    """By everyone, with the noise of their share: what they see does not depend on batches."""
+    for options in ({}, {"batch_size": 60}, {"batch_size": 6, "epochs": 4}):
+        looks = plan(tacit.VIPS(1, 1e-5, **options), aware=True).steps[:2]
+        assert [part.sampling.rate for part in looks] == [1, 1]
+        shares = [look.share for look in fitted(aware=True).looks]
+        alone = np.sqrt(2) / gaussian_mu(1, 1e-5)  # two documents, neither with negative counts
+        noise = [part.mechanism.noise_multiplier for part in looks]
+        np.testing.assert_allclose(noise, alone / np.sqrt(shares), rtol=1e-6)
+
+
+@pytest.mark.parametrize(("options", "times"), [({"epochs": 3}, 3), ({"batch_size": 20}, 8)])
+def test_beliefs_follow_small_batches_a_few_times(monkeypatch, options, times):
+    made = []
+    clear = lda_fit.denoised
+    monkeypatch.setattr(lda_fit, "denoised", lambda *given: made.append(1) or clear(*given))
+    tacit.fit(MODEL, wall(), tacit.VIPS(3, 1e-5, **options))
+    assert len(made) == times
 
 
 def test_the_papers_accountants_need_more_noise():

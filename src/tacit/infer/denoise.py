@@ -14,6 +14,7 @@ import numpy as np
 from tacit.laws.mixing import exp_below
 
 _compiled = numba.njit(cache=True, nogil=True, parallel=True, error_model="numpy", fastmath=True)
+_apart = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=True)
 _inlined = numba.njit(inline="always", nogil=True, error_model="numpy", fastmath=True)
 
 _F = np.float32
@@ -70,14 +71,6 @@ def _learnt(
     return priors
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=True)
-def _fall(out, sharp, least):
-    for g in range(out.size):
-        chance = exp_below(_F(0.5) * (least - out[g]))
-        # What is nearly 0 makes a processor slow, as in `tacit.laws.mixing`.
-        out[g] = sharp[g] * chance if chance > _NONE else _F(0)
-
-
 @_inlined
 def _weigh(value: Any, scale: Any, grid: Any, sharp: Any, out: Any) -> None:
     """How probable one number is at each point of the grid, up to a factor.
@@ -93,7 +86,16 @@ def _weigh(value: Any, scale: Any, grid: Any, sharp: Any, out: Any) -> None:
     least = out[0]
     for g in range(grid.size):  # a loop of its own: together the two are not vector code
         least = out[g] if out[g] < least else least
-    _fall(out, sharp, least)
+    _fall(out, least, sharp)
+
+
+@_apart
+def _fall(out: Any, least: Any, sharp: Any) -> None:
+    """From squared distances to chances. In `_weigh` itself it would not become vector code."""
+    for g in range(out.size):
+        chance = exp_below(_F(0.5) * (least - out[g]))
+        # What is nearly 0 makes a processor slow, as in `tacit.laws.mixing`.
+        out[g] = sharp[g] * chance if chance > _NONE else _F(0)
 
 
 @_compiled
