@@ -9,7 +9,7 @@ import numpy as np
 from scipy.linalg import eigh
 
 _CENTRE = 0.7  # of what words that have nothing to do with each other would share
-_MARGIN = 1.05  # beyond the largest eigenvalue of noise, which varies a little
+_MARGIN = 1.02  # beyond the largest eigenvalue of noise, which varies a little
 _RESTARTS = 3
 _TRIED, _SWEEPS = 10, 20  # of each start, and of the best
 
