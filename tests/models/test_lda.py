@@ -182,7 +182,8 @@ def test_without_signal_all_topics_are_the_words_frequencies():
     assert np.all(low[0] < high[0])
     mine = csr_matrix(rng.multinomial(40, frequency, size=200).astype(float))
     entropy = -(frequency * np.log(frequency)).sum()
-    assert np.log(found.perplexity(mine)) == pytest.approx(entropy, abs=0.15)
+    for method in ("completion", "bound"):
+        assert np.log(found.perplexity(mine, method)) == pytest.approx(entropy, abs=0.15)
 
 
 def test_perplexity_against_epsilon_is_drawn(exact):

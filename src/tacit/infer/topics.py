@@ -183,6 +183,8 @@ def completion(
 
 def bound(documents: csr_matrix, topics: np.ndarray, alpha: float, **how: Any) -> float:
     """The perplexity that a variational bound gives (Hoffman et al. 2010, equation 16)."""
+    if np.all(topics == topics[:, :1]):  # one topic in all but name, and its bound is tight
+        topics, alpha = topics[:, :1], alpha * topics.shape[1]
     gamma = mixtures(documents, topics, alpha, **how).astype(float)
     total = gamma.sum(axis=1, keepdims=True)
     log_theta = digamma(gamma) - digamma(total)
