@@ -32,6 +32,7 @@ from tacit.spec.queries import Counts, Query
 from tacit.spec.release import Noise, Release
 from tacit.spec.schema import Schema
 from tacit.spec.sums import BoundedSum
+from tacit.wall._genuine import genuine
 from tacit.wall.answers._choice import ResolvedChoice, resolve_choice
 from tacit.wall.answers._draw import ResolvedDraw, resolve_draw
 from tacit.wall.answers._states import ResolvedStates, resolve_states
@@ -104,8 +105,8 @@ class Lease:
             raise BudgetError("A lease cannot be used after a fork: steps would be taken twice.")
         with self._lock:
             steps = self._next()
-            if not isinstance(query, BoundedSum):
-                return self._draw(query, steps)
+            if type(query) is not BoundedSum:
+                return self._draw(genuine(query), steps)
             resolved, noise, certificate = self._resolve(query, steps)
             # proof: lease-count. A step is used up before the data are touched.
             self._used += 1
@@ -191,13 +192,15 @@ class Lease:
         parts = (steps, query.map, query.columns, query.blocks)
         # The same question at another state is the common case: recognised without hashing it.
         if self._latest is None or any(a is not b for a, b in zip(parts, self._latest[0])):
-            if parts not in self._known:
+            own = genuine(query)
+            key = (steps, own.map, own.columns, own.blocks)
+            if key not in self._known:
                 if len(self._known) >= _MOST_KNOWN:  # a clip that adapts leaves others behind
                     self._known.clear()
-                self._known[parts] = self._checked(query, steps)
-            self._latest = parts, self._known[parts]
+                self._known[key] = self._checked(own, steps)
+            self._latest = parts, self._known[key]
         resolved, noise, certificate = self._latest[1]
-        return resolved.at(query), noise, certificate
+        return resolved.at(query.state), noise, certificate
 
     def _checked(self, query: BoundedSum, steps: Steps) -> Answerable:
         """What the query needs, if it is within what was paid for."""

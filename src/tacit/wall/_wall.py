@@ -21,6 +21,7 @@ from tacit.spec.release import Noise, Release
 from tacit.spec.schema import Schema
 from tacit.wall._chain import digest
 from tacit.wall._evaluate import Resolved, calibrated, open_data, public_units, resolve
+from tacit.wall._genuine import genuine
 from tacit.wall._lease import Lease
 from tacit.wall._ledger import Ledger
 from tacit.wall._replay import KeptLease, ReplayedLease
@@ -69,6 +70,7 @@ class Wall:
             )
         if ledger is None:
             raise LedgerError('Expected ledger="<path>", the file that remembers what was spent.')
+        schema, budget = genuine(schema), genuine(budget)
         self._source = open_data(source, schema, units)
         self._schema = schema
         self._loaded: WeakValueDictionary[tuple[str, ...], Data] = WeakValueDictionary()
@@ -99,7 +101,7 @@ class Wall:
 
     def quote(self, query: Query, mechanism: Mechanism) -> Quote:
         """What a release would cost and how noisy it would be. Nothing is read or charged."""
-        calibration = calibrated(mechanism, resolve(query, self._schema))
+        calibration = calibrated(genuine(mechanism), resolve(genuine(query), self._schema))
         return Quote(calibration.cost, calibration.noise)
 
     def release(self, query: Query, mechanism: Mechanism, *, name: str | None = None) -> Release:
@@ -108,8 +110,8 @@ class Wall:
         The same question under the same `name` returns the stored release at no cost.
         """
         _check_name(name)
-        resolved = resolve(query, self._schema)
-        calibration = calibrated(mechanism, resolved)
+        resolved = resolve(genuine(query), self._schema)
+        calibration = calibrated(genuine(mechanism), resolved)
         event = describe(resolved, calibration.noise)
         question = digest(json.dumps([event, str(calibration.cost)], sort_keys=True))
         # proof: charge-then-read. Durable before the next line; never undone.
@@ -135,6 +137,7 @@ class Wall:
         to the same questions, at no cost.
         """
         _check_name(name)
+        plan = genuine(plan)
         check_plan(plan, self._schema)
         if any(isinstance(steps.mechanism, Exact) for steps in plan.steps):
             raise BudgetError("Exact() adds no noise: only tacit.Public accepts it.")

@@ -58,7 +58,7 @@ class ResolvedChoice:
 
     def at(self, query: Choice) -> ResolvedChoice:
         """The same map and bounds at another state."""
-        return replace(self, query=query, scores=self.scores.at(query.scores))
+        return replace(self, query=query, scores=self.scores.at(query.scores.state))
 
     def evaluate(self, source: Source | DocumentSource, noise: tuple[Noise, ...]) -> Statistic:
         return self.scores.evaluate(source, self.scores.exact())

@@ -130,14 +130,14 @@ class ResolvedDensity:
     def score(self, place: np.ndarray, data: Data) -> float:
         """The sum over units of what each says for a place, in log-likelihood."""
         assert isinstance(self.scores, ResolvedSum)
-        asked = self.scores.at(self.scores.query.at((place, *self.scores.query.state[1:])))
+        asked = self.scores.at((place, *self.scores.query.state[1:]))
         noise = asked.exact()
         return int(asked.sum(data, np.arange(data.units), noise)[0]) * noise[0].grid
 
     def _slope(self, place: np.ndarray, data: Data | None) -> np.ndarray:
         assert self.slopes is not None
         assert data is not None
-        asked = self.slopes.at(self.slopes.query.at(place))
+        asked = self.slopes.at(place)
         noise = asked.exact()
         return asked.sum(data, np.arange(data.units), noise) * noise[0].grid
 

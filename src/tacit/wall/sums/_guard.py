@@ -16,13 +16,12 @@ from typing import Any
 import numba
 import numpy as np
 
-from tacit.laws.mixing import divided, gathered, mixed
 from tacit.spec.errors import QueryError
-from tacit.wall.sums._typed import Guarded
+from tacit.wall.sums._typed import KNOWN, Guarded, check_settings
 
 _MODULES = {"numpy", "math"}
 _DEFAULT = "a default"
-_NUMBERS = (int, float, complex, bool, np.generic)
+_NUMBERS = {int, float, complex, bool, *np.sctypeDict.values()}
 _LARGEST = 10**6  # bytes of an array that Numba freezes
 # Attributes and names by which generators, memory that was not cleared, aliases that can be written
 # to, and the world outside are reached.
@@ -32,21 +31,13 @@ _REFUSED = {
     "as_strided", "nditer", "nan_to_num", "dot", "__import__", "getattr", "setattr", "globals",
 }  # fmt: skip
 _HOMES = (np, np.linalg, np.fft)
-# Checked here once and for all: they look at their sizes first, and keep nothing.  proof: maps
-_KNOWN = (divided, gathered, mixed)
 _REFUSED_OBJECTS = [getattr(np, name) for name in _REFUSED if hasattr(np, name)]
-_PLAIN = (
-    int, float, complex, bool, str, bytes, type(None), np.generic, np.ndarray, np.ufunc, np.dtype,
-)  # fmt: skip
+_PLAIN = {*_NUMBERS, str, bytes, type(None), np.ndarray, np.ufunc}
 
 
 def guarded(function: Any) -> Callable[..., None]:
     """The map compiled by the wall, indices checked, with helpers rebuilt in the same way."""
-    config = numba.config
-    if config.FULL_TRACEBACKS:
-        raise QueryError("Expected NUMBA_FULL_TRACEBACKS off: it prints what a row asked for.")
-    if config.DISABLE_JIT or (config.BOUNDSCHECK is not None and not config.BOUNDSCHECK):
-        raise QueryError("Expected NUMBA_DISABLE_JIT and NUMBA_BOUNDSCHECK not to be set.")
+    check_settings()
     return _rebuilt(function, ())
 
 
@@ -76,7 +67,7 @@ def _rebuilt(function: Any, inside: tuple[types.CodeType, ...]) -> Any:
 
 def _allowed(name: str, value: Any, inside: tuple[types.CodeType, ...]) -> Any:
     """The value itself, a helper rebuilt, or a refusal."""
-    if any(value is known for known in _KNOWN):
+    if any(value is known for known in KNOWN):
         return value
     if any(value is refused for refused in _REFUSED_OBJECTS):
         raise QueryError(f"A map may not use {name!r}: it leaves memory uncleared, or aliases it.")
@@ -84,9 +75,10 @@ def _allowed(name: str, value: Any, inside: tuple[types.CodeType, ...]) -> Any:
         raise QueryError(
             f"A map takes large arrays, and those of a default, in its state: {name!r}."
         )
-    if isinstance(value, _PLAIN) or (isinstance(value, type) and issubclass(value, _NUMBERS)):
+    number = isinstance(value, type) and value in _NUMBERS
+    if number or type(value) in _PLAIN or isinstance(value, np.dtype):
         return value
-    if isinstance(value, tuple):
+    if type(value) is tuple:
         return tuple(_allowed(name, part, inside) for part in value)
     if isinstance(value, types.ModuleType):
         if value.__name__ in _MODULES:

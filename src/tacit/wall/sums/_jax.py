@@ -8,6 +8,7 @@ walking the traced program. JAX is imported when the first such map is compiled.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
@@ -22,7 +23,10 @@ from tacit.wall.sums._clip import add_rows
 
 _CHUNK, _WIDE = 512, 2048
 _CHUNK_NUMBERS = 2**22
-_REFUSED = ("callback", "infeed", "outfeed", "ffi", "custom_call", "debug")
+# Beside JAX's public operations: what solving and random keys are made of.
+_ALSO = ("lu_pivots_to_permutation_p", "random_wrap_p", "random_unwrap_p")
+# Of the public ones: chance, memory that was not cleared, and what reaches beyond a row.
+_REFUSED = ("rng_uniform_p", "empty2_p", "custom_lin_p", "get_p", "swap_p")
 # Loops that end when the data say so, open or inside a function: side by side, whether a row has
 # ended could depend on when the others do.
 _LOOPS = ("while", "igamma", "random_gamma", "incomplete_beta", "zeta", "polygamma")
@@ -30,12 +34,16 @@ _LOOPS = ("while", "igamma", "random_gamma", "incomplete_beta", "zeta", "polygam
 
 @dataclass(frozen=True)
 class JaxKernel:
-    """A compiled map over a chunk of rows; `at` finds the one for another state."""
+    """A compiled map over a chunk of rows; `at` finds the one for another state, and its arrays.
+
+    A state is taken apart once, into arrays of the wall's own: what kind of object it was, and
+    what its owner does to it later, make no difference.
+    """
 
     run: Callable[[np.ndarray, Any], Any]
     chunk: int
     dtype: Any
-    at: Callable[[Any], JaxKernel]
+    at: Callable[[Any], tuple[JaxKernel, tuple[Any, ...]]]
     widen: Callable[[], JaxKernel | None]
     assumptions = ("XLA computes a row alike at every place of a chunk (tried on made-up rows)",)
 
@@ -107,8 +115,8 @@ def _rows_of(starts: np.ndarray, units: np.ndarray) -> tuple[np.ndarray, np.ndar
 @lru_cache(maxsize=64)
 def jax_kernel(
     map_: JaxMap, columns: int, blocks: tuple[tuple[str, tuple[int, ...]], ...]
-) -> Callable[[Any], JaxKernel]:
-    """Trace and compile a map; what it returns checks a state and gives the kernel."""
+) -> Callable[[Any], tuple[JaxKernel, tuple[Any, ...]]]:
+    """Trace and compile a map; what it returns checks a state and gives the kernel and arrays."""
     try:
         import jax
         import jax.numpy as jnp
@@ -129,18 +137,16 @@ def jax_kernel(
 
     known: dict[Any, JaxKernel] = {}
 
-    def for_state(state: Any) -> JaxKernel:
+    def for_state(state: Any) -> tuple[JaxKernel, tuple[Any, ...]]:
         _refuse_debugging()
         dtype = np.dtype(np.float64 if jax.config.jax_enable_x64 else np.float32)
-        leaves, tree = jax.tree.flatten(state)
-        kind = (
-            dtype,
-            tree,
-            *((np.shape(leaf), getattr(leaf, "dtype", type(leaf))) for leaf in leaves),
-        )
+        parts, tree = jax.tree.flatten(state)
+        leaves = tuple(part if isinstance(part, jax.Array) else np.array(part) for part in parts)
+        kind = (dtype, tree, *((leaf.shape, leaf.dtype) for leaf in leaves))
         if kind not in known:
             row = jax.ShapeDtypeStruct((columns,), dtype)
-            traced = jax.make_jaxpr(flat)(row, state)
+            whole = lambda row, leaves: flat(row, jax.tree.unflatten(tree, leaves))  # noqa: E731
+            traced = jax.make_jaxpr(whole)(row, leaves)
             _refuse_effects(traced)
             if traced.out_avals[0].shape != (numbers,):
                 raise QueryError(
@@ -149,9 +155,9 @@ def jax_kernel(
                 )
             # What was checked is what runs: the function itself is never called again.
             side_by_side, one_by_one = _compiled(traced)
-            loops = any(part in name for name in _primitives(traced.jaxpr) for part in _LOOPS)
+            loops = any(part in op.name for op in _operations(traced.jaxpr) for part in _LOOPS)
             ways = (one_by_one,) if loops else (side_by_side, one_by_one)
-            states = (state, jax.tree.map(_other, state))
+            states = (leaves, tuple(_other(leaf) for leaf in leaves))
 
             def alike(way: Any, chunk: int) -> bool:
                 return all(_alike(way, some, chunk, columns, dtype) for some in states)
@@ -166,7 +172,7 @@ def jax_kernel(
                 return replace(known[kind], chunk=longer) if alike(run, longer) else None
 
             known[kind] = JaxKernel(run, chunk, dtype, for_state, widen)
-        return known[kind]
+        return known[kind], leaves
 
     return for_state
 
@@ -210,12 +216,12 @@ def _compiled(traced: Any) -> tuple[Any, Any]:
 
     program = jaxpr_as_fun(traced)
 
-    def of_row(row: Any, state: Any) -> Any:
-        return program(row, *jax.tree.leaves(state))[0]
+    def of_row(row: Any, leaves: tuple[Any, ...]) -> Any:
+        return program(row, *leaves)[0]
 
     return (
         jax.jit(jax.vmap(of_row, in_axes=(0, None))),
-        jax.jit(lambda rows, state: jax.lax.map(lambda row: of_row(row, state), rows)),
+        jax.jit(lambda rows, leaves: jax.lax.map(lambda row: of_row(row, leaves), rows)),
     )
 
 
@@ -245,22 +251,39 @@ def _other(leaf: Any) -> Any:
 
 
 def _refuse_effects(traced: Any) -> None:
-    names = set(_primitives(traced.jaxpr))
-    bad = sorted(name for name in names if any(part in name for part in _REFUSED))
+    """Operations that are not JAX's own could do anything, whatever they are called."""
+    allowed = _known()
+    bad = sorted({p.name for p in _operations(traced.jaxpr) if p not in allowed})
     if bad or traced.effects:
         what = ", ".join(bad) or "a side effect"
         raise QueryError(
-            f"A map may not call back into Python or print: it uses {what}. "
+            f"A map may not call back into Python, print or batch rows itself: it uses {what}. "
             "Nothing was charged or read."
         )
 
 
-def _primitives(program: Any) -> Iterator[str]:
-    """The names of all operations of a traced program, those inside loops and branches too."""
+@cache
+def _known() -> frozenset[Any]:
+    """JAX's operations of one row, by what they are and not by their names."""  # proof: maps-jax
+    import jax
+    from jax.extend.core import Primitive, primitives
+
+    found = {**vars(jax.lax), **vars(primitives)}
+    inside = [vars(m) for name, m in sys.modules.items() if name.startswith("jax._src.")]
+    found |= {name: home[name] for name in _ALSO for home in inside if name in home}
+    return frozenset(
+        value
+        for name, value in found.items()
+        if isinstance(value, Primitive) and name not in _REFUSED
+    )
+
+
+def _operations(program: Any) -> Iterator[Any]:
+    """All operations of a traced program, those inside loops and branches too."""
     for equation in program.eqns:
-        yield equation.primitive.name
+        yield equation.primitive
         for parameter in equation.params.values():
             for part in parameter if isinstance(parameter, (tuple, list)) else (parameter,):
                 inner = getattr(part, "jaxpr", part)
                 if hasattr(inner, "eqns"):
-                    yield from _primitives(inner)
+                    yield from _operations(inner)

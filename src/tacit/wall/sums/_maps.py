@@ -8,6 +8,7 @@ charge it is tried on made-up rows: alone, in company and in another order it mu
 from __future__ import annotations
 
 import os
+from collections import namedtuple
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -195,13 +196,20 @@ def sparse_kernel(map_: SparseMap) -> SparseKernel:
 def fixed_state(state: Any) -> Any:
     """The state as arrays that a map cannot write to."""
     if isinstance(state, (tuple, list)):
-        parts = [fixed_state(part) for part in state]
-        return type(state)(*parts) if hasattr(state, "_fields") else tuple(parts)
+        parts = tuple(fixed_state(part) for part in state)
+        names = getattr(state, "_fields", None)
+        # Not the caller's own kind of tuple, which could put other arrays in.
+        return _named_tuple(tuple(names))(*parts) if names else parts
     # Twice: the first may be memory that an object of the caller's own kind shares.
     array = np.array(np.asarray(0.0 if state is None else state), order="C", copy=True)
     if array.dtype.kind not in "biuf":
         raise QueryError(f"Expected a state of numbers, got {type(state).__name__}.")
     return _read_only(array)
+
+
+@lru_cache(maxsize=64)
+def _named_tuple(names: tuple[str, ...]) -> Any:
+    return namedtuple("State", names)
 
 
 def places_of(state: Any) -> np.ndarray:

@@ -5,6 +5,7 @@ Each row is bounded, at most k rows of a unit are kept, so a unit contributes at
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import ibis
@@ -34,21 +35,44 @@ _ALLOWED = (
 )  # fmt: skip
 
 
-def checked(query: BoundedSum, row: ir.Table) -> list[ir.NumericValue]:
-    """The map's expressions over a row, if all they do is arithmetic within it."""
+@dataclass(frozen=True)
+class SqlKernel:
+    """A map's expressions over a row that is nobody's: the map itself never meets the data."""
+
+    row: ir.Table
+    values: tuple[ir.FloatingValue, ...]
+
+    def over(self, table: ir.Table) -> ir.Table:
+        """The same expressions over a table's rows."""  # proof: maps-sql
+        fields = {self.row[name].op(): table[name].op() for name in self.row.columns}
+        moved = [value_.op().replace(fields, filter=ops.Value).to_expr() for value_ in self.values]
+        return table.select(**_named("v", moved))
+
+
+def sql_kernel(query: BoundedSum) -> SqlKernel:
+    """The map's expressions, if all they do is arithmetic within a row. Tried over no rows."""
     assert isinstance(query.map, SqlMap)
-    function = query.map.function
+    row = ibis.table(dict.fromkeys(query.columns, "float64"), name="row")
     try:
-        found = function(row)
+        found = query.map.function(row)
     except AttributeError as error:
         raise QueryError(f"The map asks for what is not in the row: {error}.") from None
+    except ibis.common.exceptions.IbisError as error:
+        raise QueryError(f"The map asks for more than the expressions of a row: {error}.") from None
     values = list(found) if isinstance(found, (list, tuple)) else [found]
     numbers = query.numbers
     if len(values) != numbers or numbers > _MOST_NUMBERS:
         raise QueryError(
             f"Expected {numbers} expressions, at most {_MOST_NUMBERS}; got {len(values)}."
         )
-    return [_checked(value_, row) for value_ in values]
+    kernel = SqlKernel(row, tuple(_checked(value_, row) for value_ in values))
+    nobody = pa.table({name: pa.array([], pa.float64()) for name in query.columns})
+    with scanned(nobody) as empty:
+        try:
+            _steps(kernel.over(empty), query.bounds, exact_noise(query.bounds)).to_pyarrow()
+        except Exception as error:  # noqa: BLE001 - over no rows, so it says nothing about any
+            raise QueryError(f"The map cannot be computed; nothing was charged.\n{error}") from None
+    return kernel
 
 
 def _checked(value_: Any, row: ir.Table) -> ir.FloatingValue:
@@ -73,20 +97,12 @@ def _checked(value_: Any, row: ir.Table) -> ir.FloatingValue:
 _ZERO, _ONE = real(0.0), real(1.0)
 
 
-def tried(query: BoundedSum) -> None:
-    """Check a map and compute it over no rows, before anything is charged."""
-    nobody = pa.table({name: pa.array([], pa.float64()) for name in query.columns})
-    with scanned(nobody) as row:
-        values = checked(query, row)
-        table = _steps(row.select(**_named("v", values)), query.bounds, exact_noise(query.bounds))
-        try:
-            table.to_pyarrow()
-        except Exception as error:  # noqa: BLE001 - over no rows, so it says nothing about any
-            raise QueryError(f"The map cannot be computed; nothing was charged.\n{error}") from None
-
-
 def sum_in_engine(
-    query: BoundedSum, schema: Schema, source: Source, noise: tuple[Noise, ...]
+    kernel: SqlKernel,
+    query: BoundedSum,
+    schema: Schema,
+    source: Source,
+    noise: tuple[Noise, ...],
 ) -> tuple[np.ndarray, int]:
     """The sum in steps of the grids, and the number of units."""
     with np.errstate(all="ignore"), source.read() as table:
@@ -96,11 +112,10 @@ def sum_in_engine(
         units = rows.agg(units=rows["first"].sum().fill_null(0))
         row = rows.filter(ibis.and_(*[rows[f"x{i}"].notnull() for i in range(len(cells))]))
         row = row.select(**{name: row[f"x{i}"] for i, name in enumerate(query.columns)})
-        values = checked(query, row)
-        steps = _steps(row.select(**_named("v", values)), query.bounds, noise)
+        steps = _steps(kernel.over(row), query.bounds, noise)
         sums = steps.agg(**{c: steps[c].sum().fill_null(0) for c in steps.columns})
         found = sums.to_pyarrow().to_pylist()[0]
-        total = np.array([int(found[f"v{i}"]) for i in range(len(values))], dtype=np.int64)
+        total = np.array([int(found[f"v{i}"]) for i in range(query.numbers)], dtype=np.int64)
         return total, int(units.to_pyarrow().to_pylist()[0]["units"])
 
 

@@ -22,7 +22,6 @@ from tacit.wall.data._documents import Documents, DocumentSource
 from tacit.wall.data._rows import Rows, load_rows
 from tacit.wall.data._source import Source
 from tacit.wall.data._texts import TextSource
-from tacit.wall.sums import _sql
 from tacit.wall.sums._clip import limits_of
 from tacit.wall.sums._jax import JaxKernel, jax_kernel
 from tacit.wall.sums._maps import (
@@ -35,8 +34,9 @@ from tacit.wall.sums._maps import (
     sparse_kernel,
     tried,
 )
+from tacit.wall.sums._sql import SQL_STEPS, SqlKernel, sql_kernel, sum_in_engine
 
-Kernel = NumbaKernel | SparseKernel | JaxKernel
+Kernel = NumbaKernel | SparseKernel | JaxKernel | SqlKernel
 Data = Rows | Documents
 AnySource = Source | DocumentSource | TextSource
 _MANY = 3072  # units from which longer chunks are faster
@@ -47,19 +47,19 @@ class ResolvedSum:
     """A query whose map has been compiled: what one unit can contribute and how it is summed.
 
     `bounds` are those of one unit: for a `SqlMap`, which bounds rows, as many times a row's as a
-    unit has rows. `kernel` is None where the engine computes the sum.
+    unit has rows.
     """
 
     query: BoundedSum
     schema: Schema
     blocks: tuple[Block, ...]
     bounds: tuple[Bound, ...]
-    kernel: Kernel | None
+    kernel: Kernel
     state: Any
 
     @property
     def most_steps(self) -> int:
-        return MOST_STEPS if self.kernel else _sql.SQL_STEPS
+        return SQL_STEPS if isinstance(self.kernel, SqlKernel) else MOST_STEPS
 
     def calibrate(self, mechanism: Laplace | Gaussian) -> Calibration:
         return calibrate_sum(mechanism, self.bounds, self.schema.neighbours, self.most_steps)
@@ -75,20 +75,21 @@ class ResolvedSum:
         return {}  # the blocks of the query say it
 
     def evaluate(self, source: AnySource, noise: tuple[Noise, ...]) -> Statistic:
-        if self.kernel is None:
+        if isinstance(self.kernel, SqlKernel):
             assert isinstance(source, Source)
-            return Statistic(*_sql.sum_in_engine(self.query, self.schema, source, noise))
+            found = sum_in_engine(self.kernel, self.query, self.schema, source, noise)
+            return Statistic(*found)
         data = load(source, self.schema, self.query.columns)
         return Statistic(self.sum(data, np.arange(data.units), noise), data.units)
 
     def sample(self, statistic: Statistic, noise: tuple[Noise, ...], words: Words) -> np.ndarray:
         return noised(statistic, noise, self.blocks, words)
 
-    def at(self, query: BoundedSum) -> ResolvedSum:
+    def at(self, state: Any) -> ResolvedSum:
         """The same map and bounds at another state."""
-        kernel, state = self.kernel, query.state
+        kernel, query = self.kernel, self.query.at(state)
         if isinstance(kernel, JaxKernel):
-            kernel = kernel.at(state)
+            kernel, state = kernel.at(state)
         else:
             state = fixed_state(state)
             if kind_of(state) != kind_of(self.state):
@@ -103,7 +104,7 @@ class ResolvedSum:
     ) -> Callable[[], np.ndarray]:
         """Begin with the sum over some units, and return what waits for it, in steps."""
         kernel = self.kernel
-        assert kernel is not None
+        assert not isinstance(kernel, SqlKernel)
         limits = limits_of(self.bounds, noise)
         # proof: maps. Neighbours have as many units in the same batch.
         public = self.schema.neighbours == "replace_one"
@@ -156,7 +157,7 @@ def _block(name: str, bound: Bound) -> Block:
     return Block(name, axes)
 
 
-def _compiled(query: BoundedSum, schema: Schema) -> tuple[Kernel | None, Any]:
+def _compiled(query: BoundedSum, schema: Schema) -> tuple[Kernel, Any]:
     """The compiled map, and the state in the form it takes."""
     columns, state = [schema[name] for name in query.columns], query.state
     match query.map:
@@ -173,10 +174,9 @@ def _compiled(query: BoundedSum, schema: Schema) -> tuple[Kernel | None, Any]:
             return loop, state
         case JaxMap():
             shapes = tuple((name, bound.shape) for name, bound in query.blocks)
-            return jax_kernel(query.map, len(columns), shapes)(state), state
+            return jax_kernel(query.map, len(columns), shapes)(state)
         case SqlMap():
-            _sql.tried(query)
-            return None, state
+            return sql_kernel(query), state
         case NamedMap(name=name):
             raise QueryError(f"Expected the map {name} itself: a saved release keeps its name.")
 

@@ -1,24 +1,32 @@
-"""What a Numba map may do with arrays, looked at when it is compiled and their types are known.
+"""What a Numba map may do, looked at whenever it is compiled and its types are known.
 
 Numba checks indices where it is told to, but not everywhere: `a += b` and a ufunc with an output
 take the length from the output and read the other array past its end, where another unit's numbers
 may lie; several of NumPy's functions have indices of their own. What has been tried and found to
-check its sizes is allowed here, and nothing else of NumPy is.
+check its sizes is allowed here, and nothing else is: kinds of values, attributes, functions.
 """
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from typing import Any
 
+import numba
 import numpy as np
-from numba.core import ir, types
+from numba.core import ir
+from numba.core import types as kinds
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import AnalysisPass, register_pass
 from numba.core.errors import UnsupportedError
 from numba.core.typed_passes import NopythonTypeInference
-from numba.core.types.containers import BaseTuple, DictType, List, ListType, Set
+from numba.core.types.containers import BaseTuple
+
+from tacit.laws.mixing import divided, gathered, mixed
+from tacit.spec.errors import QueryError
+
+types: Any = kinds  # its stubs know few of them
 
 REFUSED = "A map may not"
 _OUTPUT = (
@@ -28,7 +36,7 @@ _OUTPUT = (
 _FUNCTIONS = """
 zeros zeros_like ones ones_like full full_like array arange linspace eye identity copy sum prod mean
 std var min max amin amax any all argmin argmax cumsum cumprod count_nonzero trace outer diff where
-repeat concatenate searchsorted bincount interp sort argsort ravel transpose clip round around finfo
+repeat concatenate searchsorted bincount interp sort argsort ravel clip round around finfo
 iinfo shape
 """
 _ALGEBRA = "norm solve inv pinv det slogdet cholesky eigh eigvalsh svd qr"
@@ -36,15 +44,31 @@ _ALLOWED = {getattr(np, name) for name in _FUNCTIONS.split() if hasattr(np, name
 _ALLOWED |= {getattr(np.linalg, name) for name in _ALGEBRA.split()}
 # How many arguments come before an output.
 _INPUTS: dict[Callable[..., Any], int] = {np.clip: 3, np.round: 2, np.around: 2}
-_METHODS = {"clip": 2, "round": 1}
-_REFUSED_METHODS = ("take", "dot", "reshape", "resize", "view", "put", "itemset")
+_COPIES = """
+sum prod mean std var min max any all argmin argmax cumsum cumprod copy ravel flatten fill astype
+sort argsort nonzero
+"""
+# The methods of arrays, and how many arguments come before an output.
+_METHODS = dict.fromkeys(_COPIES.split(), 3) | {"clip": 2, "round": 1}
+_BUILTINS: set[Any] = {
+    abs, bool, divmod, enumerate, float, int, len, max, min, pow, range, round, slice, zip,
+}  # fmt: skip
+# Checked once and for all: they look at their sizes first, and keep nothing.  proof: maps
+KNOWN = (divided, gathered, mixed)
 # The least whole number over -1 ends the process, and remainders of arrays do not look for it.
 _REMAINDERS = (np.remainder, np.fmod, np.floor_divide, np.divmod)
 _DIVISIONS = (operator.mod, operator.floordiv, operator.imod, operator.ifloordiv)
 
 _SINGLE = (types.Number, types.Boolean)
-# One that was not made on some path through a map is not there, and using it ends the process.
-_CONTAINERS = (List, ListType, Set, DictType)
+_VALUES = (
+    *_SINGLE, types.NoneType, types.Omitted, types.SliceType, types.EllipsisType, types.RangeType,
+    types.NumberClass, types.DType, types.StringLiteral, types.ExceptionClass,
+    types.ExceptionInstance, types.Function, types.BoundFunction, types.Dispatcher,
+    types.iterators.RangeIteratorType, types.ArrayIterator, types.EnumerateType, types.ZipType,
+    types.containers.UniTupleIter,
+)  # fmt: skip
+_ATTRIBUTES = {"shape", "size", "ndim", "T", "dtype", "real", "imag", "type"}
+_MODULES = (np, np.linalg, math)
 
 
 class Guarded(CompilerBase):  # type: ignore[misc]
@@ -67,10 +91,11 @@ class _Sizes(AnalysisPass):  # type: ignore[misc]
         super().__init__()
 
     def run_pass(self, state: Any) -> bool:
-        if any(isinstance(kind, _CONTAINERS) for kind in state.typemap.values()):
-            raise UnsupportedError(
-                f"{REFUSED} use lists, sets or dictionaries: use tuples, np.zeros."
-            )
+        check_settings()
+        if not state.flags.boundscheck:
+            raise UnsupportedError(f"{REFUSED} be compiled without a check of its indices.")
+        for kind in state.typemap.values():
+            _check_kind(kind)
         for block in state.func_ir.blocks.values():
             for expression in block.find_exprs():
                 match expression.op:
@@ -78,7 +103,58 @@ class _Sizes(AnalysisPass):  # type: ignore[misc]
                         _check_operation(expression, state.typemap)
                     case "call":
                         _check_call(expression, state.typemap)
+                    case "getattr":
+                        _check_attribute(expression, state.typemap)
+                    case "phi" if any(v is ir.UNDEFINED for v in expression.incoming_values):
+                        _refuse_unset(expression.incoming_values)
         return False
+
+
+def check_settings() -> None:
+    """Numba's settings, when a map is compiled."""
+    config = numba.config
+    if config.FULL_TRACEBACKS:
+        raise QueryError("Expected NUMBA_FULL_TRACEBACKS off: it prints what a row asked for.")
+    if config.DISABLE_JIT or (config.BOUNDSCHECK is not None and not config.BOUNDSCHECK):
+        raise QueryError("Expected NUMBA_DISABLE_JIT and NUMBA_BOUNDSCHECK not to be set.")
+
+
+def _refuse_unset(values: list[Any]) -> None:
+    """What was not made on some path is not there: using it may end the process."""
+    names = [value.name.split(".")[0] for value in values if value is not ir.UNDEFINED]
+    what = names[0] if names and not names[0].startswith("$") else "a variable"
+    raise UnsupportedError(f"{REFUSED} use {what} where it may not be set: set it first.")
+
+
+def _check_kind(kind: Any) -> None:
+    """Whether a value is of a kind that Numba cannot be led astray with."""
+    match kind:
+        case types.Array():
+            fine = isinstance(kind.dtype, _SINGLE)
+        case types.Module():
+            fine = any(kind.pymod is module for module in _MODULES)
+        case BaseTuple():
+            for part in kind:
+                _check_kind(part)
+            return
+        case types.Pair():
+            fine = True  # the next of an iterator, and whether there was one
+        case _:
+            fine = isinstance(kind, _VALUES)
+    if not fine:
+        raise UnsupportedError(
+            f"{REFUSED} use a {kind.name}, but numbers, arrays of numbers, tuples, functions, "
+            "NumPy and math: np.zeros instead of lists, and the state for all else."
+        )
+
+
+def _check_attribute(expression: ir.Expr, known: Any) -> None:
+    owner = known[expression.value.name]
+    if isinstance(owner, types.Array) and expression.attr not in _ATTRIBUTES | set(_METHODS):
+        raise UnsupportedError(
+            f"{REFUSED} use .{expression.attr} of an array, which may not look at all sizes; but "
+            f"{', '.join(sorted(_ATTRIBUTES | set(_METHODS)))}."
+        )
 
 
 def _check_operation(expression: ir.Expr, known: Any) -> None:
@@ -98,29 +174,41 @@ def _check_call(expression: ir.Expr, known: Any) -> None:
     function, count = known[expression.func.name], len(expression.args)
     if expression.vararg is not None:
         raise UnsupportedError(f"{REFUSED} call a function with *arguments.")
-    most = count
-    if isinstance(function, types.BoundFunction):
-        name = str(function.typing_key).rsplit(".", 1)[-1]
-        if name in _REFUSED_METHODS:
-            raise UnsupportedError(f"{REFUSED} use .{name}(): it does not look at all sizes.")
-        most = _METHODS.get(name, count)
-    elif isinstance(function, types.Function):
-        most = _inputs(function.typing_key, count)
+    match function:
+        case types.BoundFunction():  # its name was looked at as an attribute
+            name = str(function.typing_key).rsplit(".", 1)[-1]
+            most = _METHODS.get(name, 0)
+        case types.Function():
+            most = _inputs(function.typing_key, count)
+        case types.NumberClass() | types.ExceptionClass():
+            most = count
+        case types.Dispatcher() if _ours(function.dispatcher):
+            most = count
+        case _:
+            raise UnsupportedError(f"{REFUSED} call {function}.")
     if count > most or "out" in dict(expression.kws):
         raise UnsupportedError(_OUTPUT)
 
 
+def _ours(dispatcher: Any) -> bool:
+    """Whether a function was compiled with these checks, or has been looked at."""
+    pipeline = getattr(dispatcher._compiler, "pipeline_class", None)  # noqa: SLF001
+    return pipeline is Guarded or any(dispatcher is known for known in KNOWN)
+
+
 def _inputs(called: Any, count: int) -> int:
     """How many arguments a function may be given, if it may be used at all."""
+    name = getattr(called, "__name__", str(called))
     if isinstance(called, np.ufunc):
-        if called in _REMAINDERS:
-            raise UnsupportedError(f"{REFUSED} use np.{called.__name__}: write % for two numbers.")
-        return called.nin
-    if (getattr(called, "__module__", None) or "").split(".")[0] == "numpy":
-        if called not in _ALLOWED:
-            raise UnsupportedError(
-                f"{REFUSED} use np.{called.__name__}, which nobody has tried to break; but ufuncs, "
-                f"{', '.join(_FUNCTIONS.split())}, and of np.linalg {', '.join(_ALGEBRA.split())}."
-            )
+        if called in _REMAINDERS or getattr(np, name, None) is not called:
+            raise UnsupportedError(f"{REFUSED} use np.{name}: write % for two numbers.")
+        return called.nin  # type: ignore[union-attr]
+    if called in _ALLOWED:
         return _INPUTS.get(called, count)
-    return count
+    if called in _BUILTINS or getattr(math, name, None) is called:
+        return count
+    raise UnsupportedError(
+        f"{REFUSED} use {name}, which nobody has tried to break; "
+        f"but ufuncs, {', '.join(_FUNCTIONS.split())}, of np.linalg {', '.join(_ALGEBRA.split())}, "
+        f"math, and {', '.join(sorted(b.__name__ for b in _BUILTINS))}."
+    )
