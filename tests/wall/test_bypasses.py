@@ -1,0 +1,312 @@
+"""Ways around the wall that were found once: each is refused before anything is charged.
+
+Every one of them was accepted, and made a release tell another unit's number, add more than its
+bound or end the process.
+"""
+
+from collections import namedtuple
+
+import numba
+import numpy as np
+import pytest
+from numba.extending import overload, overload_method
+
+import tacit
+from tacit.wall.data._rows import Rows
+from tacit.wall.sums._sums import resolve_sum
+
+SCHEMA = tacit.Schema(
+    tacit.Real("x", -100, 100), tacit.Real("y", -100, 100), neighbours="add_remove"
+)
+
+
+def wall():
+    data = {"x": [50.0, 60.0, 3.0], "y": [77.0, 0.0, 4.0]}
+    return tacit.Wall(data, SCHEMA, budget=tacit.Budget(9, 1e-5), ledger=":memory:")
+
+
+def asked(map_, **options):
+    return tacit.BoundedSum(map_, ("x", "y"), **{"size": 1, "clip": 1e6, **options})
+
+
+def exact(query, rows):
+    """The sum before noise."""
+    resolved, data = resolve_sum(query, SCHEMA), np.array(rows, float)
+    noise, n = resolved.exact(), len(rows)
+    units = Rows(data, np.ones(n, bool), np.arange(n + 1))
+    return resolved.sum(units, np.arange(n), noise) * noise[0].grid
+
+
+def axis_twice(row, state, out):
+    out[0] = row[:, None].transpose((0, -2))[1, 1]
+
+
+def axis_twice_in_a_function(row, state, out):
+    out[0] = np.transpose(row[:, None], (0, -2))[1, 1]
+
+
+def module_behind_numpy(row, state, out):
+    np._core._internal.ctypes.memmove(state.ctypes, row.ctypes, 16)
+
+
+def operator_behind_numpy(row, state, out):
+    a, b = np.zeros(6), np.arange(10.0)[:2]
+    np._core.numeric.operator.iadd(a, b)
+    out[0] = a[5]
+
+
+def address(row, state, out):
+    out[0] = row.ctypes.data % 1000
+
+
+def iterator_never_made(row, state, out):
+    if row[0] != 99.5:
+        it = iter(row)
+    out[0] = next(it)
+
+
+def pairs_never_made(row, state, out):
+    if row[0] != 99.5:
+        both = zip(row, row)
+    for a, b in both:
+        out[0] += a * b
+
+
+def number_never_set(row, state, out):
+    if row[0] > 5:
+        kept = row[1]
+    out[0] = kept
+
+
+def long_text(row, state, out):
+    out[0] = len("a" * int(row[0]))
+
+
+class Told(int):
+    """A number's type, of someone's own."""
+
+
+@overload(Told)
+def _told(x):
+    return lambda x: x
+
+
+@overload_method(numba.types.Array, "told")
+def _array_told(array):
+    return lambda array: array[0]
+
+
+def number_of_ones_own(row, state, out):
+    out[0] = Told(row[0])
+
+
+def method_of_ones_own(row, state, out):
+    out[0] = row.told()
+
+
+def name_among_builtins(row, state, out):
+    out[0] = tacit_told(row)  # noqa: F821
+
+
+def function_put_into_numpy(row, state, out):
+    out[0] = np.tacit_told(row)
+
+
+NUMBA = [
+    axis_twice, axis_twice_in_a_function, module_behind_numpy, operator_behind_numpy, address,
+    iterator_never_made, pairs_never_made, number_never_set, long_text, number_of_ones_own,
+    method_of_ones_own, name_among_builtins, function_put_into_numpy,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("function", NUMBA, ids=lambda f: f.__name__)
+def test_maps_in_numba(function, monkeypatch):
+    unchecked = numba.njit(boundscheck=False)(lambda array: array[5])
+    monkeypatch.setattr(np, "tacit_told", unchecked, raising=False)
+    monkeypatch.setattr("builtins.tacit_told", unchecked, raising=False)
+    home = wall()
+    query = asked(tacit.NumbaMap(function), state=np.zeros(2))
+    with pytest.raises(tacit.QueryError, match="A map may"):
+        home.release(query, tacit.Gaussian(1, 1e-6))
+    assert home.remaining.epsilon == 9
+
+
+def plain(row, state, out):
+    """What people write."""
+    best, total = -np.inf, 0.0
+    for i, x in enumerate(row):
+        for a, b in zip(row, row.T):
+            total += a * b
+        best = max(best, x) if x > 0 else best
+        total += i * math_of(x)
+    tail = (row - row.mean()).copy()
+    out[0] = total + (best if best > 0 else 0) + tail.sum() + len(row) + np.float32(state.a[0])
+
+
+def math_of(x):
+    return abs(x) ** 0.5
+
+
+def test_what_people_write_is_still_allowed():
+    state = namedtuple("State", "a")(np.ones(1))
+    found = exact(asked(tacit.NumbaMap(plain), state=state), [[4.0, 1.0]])
+    assert found == pytest.approx(34 + 1 + 4 + 2 + 1, abs=1e-3)  # 2 (16 + 1), 1 * 1, 4, len, 1
+
+
+def remembers(row, state, out):
+    if row[0] == 50.0:
+        state.a[0] = row[1]
+    out[0] = state.a[0]
+
+
+def test_a_kind_of_tuple_of_ones_own_keeps_nothing():
+    """Its constructor put an array into the state that could be written to."""
+    theirs, base = np.zeros(2), namedtuple("Base", "a")
+
+    class Mine(base):
+        def __new__(cls, *parts):
+            return base.__new__(cls, theirs)
+
+    with pytest.raises(tacit.QueryError):
+        exact(asked(tacit.NumbaMap(remembers), state=Mine(theirs)), [[50.0, 7.0], [3.0, 4.0]])
+
+
+def far(row, state, out):
+    if row[0] == 60.0:
+        out[0] = row[2]
+
+
+def test_checks_of_indices_cannot_be_turned_off_for_another_kind_of_state(monkeypatch):
+    map_ = tacit.NumbaMap(far)
+    assert exact(asked(map_, state=np.zeros(4)), [[60.0, 0.0]]) == 0
+    monkeypatch.setattr(numba.config, "BOUNDSCHECK", 0)
+    with pytest.raises(tacit.QueryError, match="BOUNDSCHECK"):
+        exact(asked(map_, state=np.zeros(4, np.float32)), [[60.0, 0.0]])
+
+
+def test_a_map_in_sql_never_meets_the_rows():
+    met = []
+
+    def curious(row):
+        met.append(row.count().execute())
+        return row.x
+
+    home = wall()
+    with pytest.raises(tacit.QueryError, match="expressions of a row"):
+        home.release(asked(tacit.SqlMap(curious)), tacit.Laplace(1))
+    calls = []
+    query = asked(tacit.SqlMap(lambda row: calls.append(1) or row.x + 2 * row.y))
+    public = tacit.Public({"x": [1.0, 2.0], "y": [3.0, 4.0]}, SCHEMA)
+    assert public.release(query, tacit.Exact()).value == pytest.approx(17)
+    assert met == []
+    assert calls == [1]
+
+
+def test_batching_rules_and_operations_of_ones_own_in_jax():
+    jax = pytest.importorskip("jax")
+    from jax.custom_batching import custom_vmap
+    from jax.extend.core import Primitive
+
+    @custom_vmap
+    def company(row):
+        return row
+
+    @company.def_vmap
+    def _rule(size, batched, rows):
+        return rows + rows.max(), True
+
+    gentle = Primitive("add")
+    gentle.def_abstract_eval(lambda x: x)
+    home = wall()
+    for function in (
+        lambda row, state: company(row)[:1],
+        lambda row, state: gentle.bind(row)[:1],
+        lambda row, state: row[:1] + jax.lax.rng_uniform(0.0, 1.0, (1,)),
+    ):
+        with pytest.raises(tacit.QueryError, match="A map may not call back"):
+            home.release(asked(tacit.JaxMap(function)), tacit.Gaussian(1, 1e-6))
+    assert home.remaining.epsilon == 9
+
+
+def test_a_state_of_ones_own_kind_in_jax_is_taken_apart_once():
+    """It was asked for its numbers again at every chunk, and could give others."""
+    jax = pytest.importorskip("jax")
+    calls = []
+
+    class State:
+        def __init__(self, x):
+            self.x = x
+
+    def flat(state):
+        if isinstance(state.x, float):
+            calls.append(1)
+            return (np.float32(-1.0 if len(calls) % 2 else 1.0),), None
+        return (state.x,), None
+
+    jax.tree_util.register_pytree_node(State, flat, lambda _, parts: State(parts[0]))
+    map_ = tacit.JaxMap(lambda row, state: row[:1] * state.x)
+    rows = np.ones((1024, 2))
+    found = exact(asked(map_, state=State(1.0), clip=1.0), rows)
+    assert abs(found[0]) == 1024
+    array = np.ones(1, np.float32)
+    resolved = resolve_sum(asked(map_, state=State(array), clip=1.0), SCHEMA)
+    array[0] = -1  # after it was asked
+    noise, units = resolved.exact(), Rows(rows, np.ones(1024, bool), np.arange(1025))
+    assert resolved.sum(units, np.arange(1024), noise) * noise[0].grid == 1024
+
+
+def first(row, state, out):
+    out[0] = row[0]
+
+
+class Loud(tacit.Bound):
+    """Says that its noise may be small."""
+
+    @property
+    def unit_norm(self):
+        return 1e-6
+
+
+class Cheap(tacit.Gaussian):
+    """Costs little, and has less noise than it said."""
+
+
+class Few(tacit.BoundedSum):
+    """Says that it is one number."""
+
+    numbers = 1
+
+
+def test_kinds_of_ones_own_are_refused_whatever_they_say():
+    home, map_ = wall(), tacit.NumbaMap(first)
+    loud = tacit.BoundedSum(map_, ("x", "y"), blocks={"a": Loud(1, 10.0)})
+    query = asked(map_, clip=10.0)
+    few = Few(map_, ("x", "y"), size=3, clip=10.0)
+    for call in (
+        lambda: home.release(loud, tacit.Gaussian(1, 1e-6)),
+        lambda: home.release(query, Cheap(1, 1e-6)),
+        lambda: home.quote(few, tacit.Gaussian(1, 1e-6)),
+        lambda: home.prepay(tacit.Plan(tacit.Steps(3, Cheap(noise_multiplier=9.0)), delta=1e-6)),
+    ):
+        with pytest.raises(tacit.QueryError, match="Tacit's own"):
+            call()
+    assert home.remaining.epsilon == 9
+    steps = tacit.Steps(3, tacit.Gaussian(noise_multiplier=9.0))
+    lease = home.prepay(tacit.Plan(steps, delta=1e-6))
+    for other in (few, loud):
+        with pytest.raises(tacit.QueryError, match="Tacit's own"):
+            lease.release(other)
+    assert lease.steps_left == 3
+
+
+def test_what_was_asked_cannot_be_changed_afterwards():
+    plan = tacit.Plan(tacit.Steps(3, tacit.Gaussian(noise_multiplier=4.0)), delta=1e-6)
+    lease = wall().prepay(plan)
+    query = asked(tacit.NumbaMap(first), clip=1.0)
+    object.__setattr__(plan.steps[0].mechanism, "noise_multiplier", 1e-9)
+    before = lease.release(query)
+    object.__setattr__(query.blocks[0][1], "clip", 1e9)
+    after = lease.release(query)
+    assert after.query.bounds[0].clip == before.query.bounds[0].clip == 1
+    assert after.noise == before.noise
+    assert before.noise[0].scale == pytest.approx(4, rel=1e-3)
