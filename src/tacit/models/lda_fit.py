@@ -24,11 +24,10 @@ from tacit.spec.variational import Course, Look, Setting, Sums, Variational
 _TOLERANCE, _ROUNDS = 1e-3, 100
 _FEW_ROUNDS = 15  # are enough where the topics are noisy themselves
 _WORDS = SparseMap(rooted, width=1)
-_STEPS = 4
-_REVISIONS = 8  # with small batches: more learn nothing more, and clearing of noise takes time
+_STEPS, _AWARE_STEPS = 4, 8
+_AVERAGED = 0.5  # kappa: steps are averaged, the later ones weighing more
 _SEED = 1.0  # of words that are drawn again
 _GROWTH = 1.3**0.5  # a step has 1.3 times the budget of the one before
-_MASS = 8  # of a document of norm 1: about the root of how many different words it has
 _FLOOR = 0.003  # of what is expected of a word, in a topic where it was not seen
 _UNTOLD = 0.4  # of a topic to begin with: words as frequent as in all documents
 
@@ -89,7 +88,7 @@ def aware_topics(model: Any, column: Tokens, setting: Setting) -> Variational:
     multiples.
     """
     words, topics = len(column.vocabulary), model.topics
-    steps, frequent, paired = _shares(setting, words, topics)
+    frequent, paired = _shares(setting, words)
     most = round(5 * math.sqrt(setting.units / setting.noise * math.sqrt(paired)))
     pairs = min(words, max(4 * topics, min(most, 4000)))
     looks = (
@@ -135,20 +134,18 @@ def aware_topics(model: Any, column: Tokens, setting: Setting) -> Variational:
         weight += _FLOOR * likely
         return Topics(weight, spread, weight / weight.sum(axis=0), np.ones(words))
 
-    course = Course(steps, growth=_GROWTH, revisions=_REVISIONS)
+    # In many small batches beliefs follow as often: more learns nothing, and takes time.
+    course = Course(_AWARE_STEPS, growth=_GROWTH, revisions=_AWARE_STEPS, kappa=_AVERAGED)
     return Variational(start, ask, beliefs, course, looks)
 
 
-def _shares(setting: Setting, words: int, topics: int) -> tuple[int, float, float]:
-    """How many steps; what of the budget is for frequencies, and for pairs; the rest is for steps.
+def _shares(setting: Setting, words: int) -> tuple[float, float]:
+    """What of the budget is for frequencies, and for pairs; the rest is for steps.
 
-    By how much of a topic's word stands out of the noise. Constants by hand, on three corpora
-    (docs/topics.md).
+    By how much words stand out of the noise. Constants by hand, on three corpora (docs/topics.md).
     """
-    signal = _MASS * setting.units / (topics * words * setting.noise)
-    steps = min(max(round(3 + math.log2(max(signal, 1e-9)) / 1.5), 2), 6)
     frequent = min(max((words * setting.noise / (1.2 * setting.units)) ** 2, 0.05), 0.4)
-    return steps, frequent, 0.3 * (1 - frequent)
+    return frequent, 0.3 * (1 - frequent)
 
 
 @dataclass(frozen=True)
