@@ -194,3 +194,49 @@ def test_a_batch_of_fixed_size_needs_a_public_number_of_units():
     how = tacit.VIPS(1, 1e-5, batch_size=60, sampling="wor", n=600)
     with pytest.raises(tacit.BudgetError, match="add_remove"):
         tacit.fit(MODEL, wall("add_remove"), how)
+
+
+TABLE = tacit.Schema(
+    tacit.Real("x", -1, 1), tacit.Categorical("y", ["no", "yes"]), neighbours="replace_one"
+)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"noise_multiplier": 0},
+        {"epsilon": 5, "accountant": "rdp"},
+        {"epsilon": 5, "accountant": "strong"},
+    ],
+)
+def test_looks_are_by_everyone_whatever_chooses_the_noise(options):
+    """A look at a batch, taken for one at everyone, made coefficients small by the batch's rate."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, 5000)
+    y = np.where(rng.random(5000) < 1 / (1 + np.exp(-2 * x)), "yes", "no")
+    how = tacit.VIPS(delta=1e-6, batch_size=500, epochs=3, **options)
+    data = tacit.Public({"x": x, "y": y}, TABLE, seed=1)
+    found = tacit.fit(tacit.LogisticRegression("y", ["x"]), data, how, seed=1)
+    assert found.mean()[0] == pytest.approx(2, abs=0.4)
+
+
+def test_a_batch_of_everyone_is_everyone():
+    """As many steps, moves and noise as without a batch size."""
+    found = [
+        tacit.fit(MODEL, public(), tacit.VIPS(3, 1e-5, batch_size=size)).topics
+        for size in (None, 600, 10**6)
+    ]
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_array_equal(found[0], found[2])
+
+
+def test_a_wrong_number_of_units_costs_nothing():
+    """Where it is public, what the wall says counts."""
+    behind = wall()
+    tacit.fit(MODEL, behind, tacit.VIPS(1, 1e-5, batch_size=60, sampling="wor", n=10_000))
+    empty = tacit.Wall(
+        csr_matrix((0, 30)), schema(), budget=tacit.Budget(1, 1e-4), ledger=":memory:"
+    )
+    with pytest.raises(tacit.ModelError, match="there are none"):
+        tacit.fit(MODEL, empty, tacit.VIPS(1, 1e-5, batch_size=60, sampling="wor", n=10_000))
+    assert empty.remaining.epsilon == 1

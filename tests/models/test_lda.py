@@ -10,6 +10,8 @@ from scipy.sparse import csr_matrix
 import tacit
 from tacit import plots
 from tacit.datasets import simulate_letters
+from tacit.models import lda_fit
+from tacit.spec.variational import Sums
 
 LETTERS = simulate_letters(6000, seed=3)
 FRESH = simulate_letters(400, seed=3)  # the same topics: they are drawn first
@@ -194,3 +196,22 @@ def test_perplexity_against_epsilon_is_drawn(exact):
         plots.perplexity({math.inf: exact}, FRESH.table["letter"])
     with pytest.raises(tacit.ModelError, match="topic model"):
         plots.perplexity({1: "something else"}, FRESH.table["letter"])
+
+
+@pytest.mark.parametrize("n", [600, 4000])
+def test_few_documents_are_read_often_enough_without_noise(n):
+    """Nearly as good as many steps by everyone, which a fixed number of batches would not be."""
+    some = tacit.Public({k: v[:n] for k, v in LETTERS.table.items()}, LETTERS.schema())
+    often = tacit.VIPS(noise_multiplier=0, batch_size=10**6, epochs=60, tau0=0, kappa=0)
+    texts = FRESH.table["letter"]
+    found = [tacit.fit(tacit.LDA(8), some, how).perplexity(texts) for how in (tacit.Exact(), often)]
+    assert found[0] < 1.07 * found[1]
+
+
+def test_steps_count_where_topics_are_all_alike():
+    """The noise of frequencies is that of all releases but one, and not of a part of them."""
+    single = lda_fit._Frequency.of(np.array([40.0, 0.0, 9.0]), 3.0)
+    seen = np.outer([36.0, 2.0, 9.0], np.full(4, 0.5))  # each topic's share, of norm 1 together
+    both = single.with_steps(Sums({"sum": seen}, {"sum": 4.0}), topics=4)
+    np.testing.assert_allclose(both.seen, 0.64 * single.seen + 0.36 * seen.sum(axis=1) / 2)
+    assert both.sd == pytest.approx(3 * 4 / 5)

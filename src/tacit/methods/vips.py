@@ -33,7 +33,8 @@ class VIPS:
         What all steps cost together.
     batch_size
         About how many units take part in a step. Default: everyone, which has the least noise for
-        the budget; less is faster.
+        the budget; less is faster. Error bars know the privacy noise, and not by what chance a
+        batch differs from everyone: with batches they are too narrow.
     epochs
         How often each unit takes part on average. Default: 1 with a batch size, and otherwise as
         many steps as suit the model.
@@ -50,7 +51,8 @@ class VIPS:
         Instead of epsilon: the standard deviation of the noise over the bound of a unit's share.
         0 is for public data alone.
     n
-        About how many units there are. Needed under add_remove where the schema has no max_units.
+        About how many units there are, where that is secret. Needed under add_remove if the schema
+        has no max_units.
     """
 
     epsilon: Number | None = None
@@ -110,7 +112,7 @@ class VIPS:
         schema = releaser.schema
         setting = setting_of(self, units, schema.neighbours, how.noise == "aware")
         variational = model.variational(schema, setting)
-        mine = self._with(variational.course)
+        mine = self._with(variational.course, units)
         # Public randomness, and the same again where a name is replayed.
         sums = variational.start(np.random.default_rng(how.seed or 0))
         question = variational.question(variational.beliefs(sums))
@@ -134,17 +136,19 @@ class VIPS:
                 beliefs = variational.beliefs(sums)
         return model.variational_posterior(release, beliefs, how)
 
-    def _with(self, course: Course) -> VIPS:
-        """The model's batches and moves, where no batches were asked for."""
-        if self.batch_size is not None:
+    def _with(self, course: Course, units: int) -> VIPS:
+        """The model's batches and moves, where no batches were asked for, or batches of everyone."""
+        if self.batch_size is not None and self.batch_size < units:
             return self
-        names = "batch_size", "epochs", "tau0", "kappa"
-        mine = {name: getattr(self, name) for name in names}
+        names = "epochs", "tau0", "kappa"
+        mine = {"batch_size": None} | {name: getattr(self, name) for name in names}
         return replace(self, **{k: getattr(course, k) if v is None else v for k, v in mine.items()})
 
     def _units(self, releaser: Releaser) -> int:
         """About how many units there are, from what is public."""
-        known = self.n or releaser.units or releaser.schema.max_units
+        if releaser.units == 0 and self.sampling == "wor":
+            raise ModelError("Expected units to take a batch of: there are none.")
+        known = releaser.units or self.n or releaser.schema.max_units
         if not known:
             raise ModelError(
                 "Expected about how many units there are, which is secret under add_remove: write "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -52,9 +52,9 @@ def setting_of(how: Any, units: int, neighbours: Neighbours, aware: bool) -> Set
     return Setting(units, _single(how, "free", neighbours), aware)
 
 
-def _single(how: Any, geometry: Geometry, neighbours: Neighbours) -> float:
-    """The noise multiplier of a release that has all of the budget."""
-    mu = gaussian_mu(float(how.epsilon), float(how.delta))
+def _single(how: Any, geometry: Geometry, neighbours: Neighbours, share: float = 1.0) -> float:
+    """The noise multiplier of a release that has all of the budget, or a share of it."""
+    mu = gaussian_mu(share * float(how.epsilon), share * float(how.delta))
     return sensitivity_factor(geometry, neighbours) / mu
 
 
@@ -78,33 +78,39 @@ def plan_of(
             else [(1, growth ** ((count - 1) / 2 - i)) for i in range(count)]
         )
     ]
-    looks = [_look(look, how, neighbours, None if ours else sampling) for look in variational.looks]
-    parts = [*looks, *parts]
+    looks = [_look(look, how, neighbours) for look in variational.looks]
     if how.noise_multiplier is not None:
-        return _plan(tuple(parts), float(how.noise_multiplier), how.delta)
+        return _plan((*looks, *parts), float(how.noise_multiplier), how.delta)
     budget = Budget(how.epsilon, how.delta)
     if ours:
-        return _least_noise(tuple(parts), budget, neighbours)
+        return _least_noise((*looks, *parts), budget, neighbours)
+    rest = 1 - sum(look.share for look in variational.looks)
     needed = noise_multiplier(
-        epsilon=float(budget.epsilon),
-        steps=sum(part.count for part in parts),
+        epsilon=rest * float(budget.epsilon),
+        steps=count,
         sampling_rate=sampling.rate,
-        delta=float(budget.delta),
+        delta=rest * float(budget.delta),
         neighbours=neighbours,
         sampling="wor" if isinstance(sampling, WithoutReplacement) else "poisson",
         geometry=parts[-1].geometry,
         accountant=how.accountant,
     )
-    return _plan(tuple(parts), needed, budget.delta)
+    return _plan((*looks, *parts), needed, budget.delta)
 
 
-def _look(look: Look, how: Any, neighbours: Neighbours, sampling: Subsampling | None) -> _Part:
-    """A look: by everyone at its share of the budget, or `sampling` and noise as a step has."""
+def _look(look: Look, how: Any, neighbours: Neighbours) -> _Part:
+    """A look, by everyone: at its share of the budget, or as noisy as was asked.
+
+    The papers' accountants are for steps that are alike: with them the shares of looks and steps
+    just add up.
+    """
     geometry, numbers = _geometry(look.question), look.question.numbers
-    if sampling is not None:
-        return _Part(1, 1.0, sampling, geometry, numbers)
-    settled = _single(how, geometry, neighbours) / math.sqrt(look.share)
-    return _Part(1, 1.0, Everyone(), geometry, numbers, settled)
+    part = _Part(1, 1.0, Everyone(), geometry, numbers)
+    if how.noise_multiplier is not None:
+        return part
+    if how.accountant == "pld":
+        return replace(part, settled=_single(how, geometry, neighbours) / math.sqrt(look.share))
+    return replace(part, settled=_single(how, geometry, neighbours, look.share))
 
 
 @lru_cache(maxsize=256)

@@ -74,8 +74,10 @@ def plain_topics(model: Any, column: Tokens, schema: Schema, setting: Setting) -
         return Topics(weight, np.sqrt(weight), rows, np.ones(shape[0]))
 
     course = Course(_STEPS)
-    if not setting.noise:  # small batches are fast, and take nothing away
-        course = Course(_STEPS, batch_size=1000, epochs=2, tau0=64, kappa=0.5)
+    if not setting.noise:  # small batches are fast, and take nothing away where they are many
+        epochs = max(2, round(40_000 / max(setting.units, 1)))
+        course = Course(30, batch_size=1000, epochs=epochs, tau0=64, kappa=0.5)
+        course = course if setting.units > 2000 else Course(30)
     return Variational(start, ask, beliefs, course)
 
 
@@ -95,7 +97,7 @@ def aware_topics(model: Any, column: Tokens, setting: Setting) -> Variational:
         Look(
             BoundedSum(_WORDS, column.name, size=(words, 1), clip=1.0, geometry="nonnegative"),
             frequent,
-            seen=_Frequency.of,
+            seen=lambda release: _Frequency.of(release.value, release.noise[0].scale),
         ),
         Look(
             BoundedSum(
@@ -122,7 +124,7 @@ def aware_topics(model: Any, column: Tokens, setting: Setting) -> Variational:
             return Topics(flat, flat, flat, np.ones(words))
         single, joint = sums.before
         if not joint.clear:
-            return single.alone(topics)
+            return single.with_steps(sums, topics).alone(topics)
         frequency = single.value
         if not sums.sd["sum"]:
             return _begun(joint, frequency, topics)
@@ -183,13 +185,23 @@ class _Question:
 class _Frequency:
     """How frequent words are, cleared of noise."""
 
-    value: np.ndarray
+    seen: np.ndarray
     sd: float
+    value: np.ndarray
 
     @classmethod
-    def of(cls, release: Release) -> _Frequency:
-        sd = release.noise[0].scale
-        return cls(denoised_sizes(release.value, sd), sd)
+    def of(cls, seen: np.ndarray, sd: float) -> _Frequency:
+        return cls(seen, sd, denoised_sizes(seen, sd))
+
+    def with_steps(self, sums: Sums, topics: int) -> _Frequency:
+        """With what steps say of topics that are all alike: the same, divided among them."""
+        sd = float(sums.sd["sum"])
+        if not sd:
+            return self
+        again = sums.values["sum"].sum(axis=1) / math.sqrt(topics)
+        share = self.sd**2 / (self.sd**2 + sd**2)  # each by its precision
+        mean = (1 - share) * self.seen + share * again
+        return self.of(mean, self.sd * sd / math.hypot(self.sd, sd))
 
     def alone(self, topics: int) -> Topics:
         """All topics alike: what is left where steps would only follow the noise."""
