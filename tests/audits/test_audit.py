@@ -43,6 +43,10 @@ TITLES = (
     "5 steps, fixed size, replace_one: half the noise",
     "5 steps, Poisson, replace_one: fixed size at the price of Poisson",
     "a step of VIPS, topics, replace_one: the paper's sensitivity, too small by the root of 2",
+    "a look of VIPS, pairs of words, replace_one: "
+    "the paper's sensitivity, too small by the root of 2",
+    "5 steps of VIPS, topics, Poisson, add_remove: half the noise",
+    "a step of VIPS, belief network, replace_one: half the noise",
     "draw of coefficients, add_remove: half the temperature",
     "draw of coefficients, replace_one: half the temperature",
     "Langevin draw of a logistic regression, add_remove: a fifth of the temperature",
@@ -96,7 +100,7 @@ def games():
 
 def marks(title):
     """Thousands of runs of the wall's own code, which other tests trace."""
-    long = title.startswith(("5 steps", "a step of VIPS", "Langevin", "objective"))
+    long = title.startswith(("5 steps", "a step of", "a look of", "Langevin", "objective"))
     return [*[pytest.mark.slow] * (title in FURTHER), *[pytest.mark.no_cover] * long]
 
 

@@ -30,15 +30,27 @@ _FARTHEST = 8.0  # of one step: no row's log odds move more
 
 @dataclass(frozen=True)
 class Slope:
-    """The slope of the log-likelihood as it was seen at a place, and the variance of its noise."""
+    """The slope of the log-likelihood as it was seen at a place, and the variance of its noise.
+
+    `along` is further noise in one direction: a normal number times this vector.
+    """
 
     at: np.ndarray
     value: np.ndarray
     variance: float
+    along: np.ndarray | None = None
+
+    def noise(self, axes: np.ndarray) -> tuple[float, np.ndarray]:
+        """The variance in all directions, and what comes on top of it, along these axes."""
+        along = np.zeros(len(axes)) if self.along is None else axes.T @ self.along
+        return self.variance, along
 
     @classmethod
     def mean(cls, some: Sequence[Slope], shared: float) -> Slope:
-        """Of several looks near each other, by the precision of what is not `shared` noise."""
+        """Of several looks near each other, by the precision of what is not `shared` noise.
+
+        Theirs is noise in all directions alike.
+        """
         weights = np.array([1 / (each.variance - shared + 1e-300) for each in some])
         variance = shared + 1 / float(weights.sum())
         weights /= weights.sum()
@@ -95,17 +107,27 @@ class Curvature:
         return slope.at + self.axes @ away
 
 
-def best_ridge(curvature: Curvature, variance: float, spread: float) -> float:
-    """The ridge with the least expected error of predictions, for coefficients of this spread."""
-    h = curvature.likely[:, None]
-    risk = (h * (h + variance + (_RIDGES * spread) ** 2) / (h + _RIDGES) ** 2).sum(axis=0)
+def best_ridge(curvature: Curvature, variance: float | np.ndarray, spread: float) -> float:
+    """The ridge with the least expected error of predictions, for coefficients of this spread.
+
+    The variance of the slope's noise is one number, or one for each of the curvature's axes.
+    """
+    h, noise = curvature.likely[:, None], np.reshape(variance, (-1, 1))
+    risk = (h * (h + noise + (_RIDGES * spread) ** 2) / (h + _RIDGES) ** 2).sum(axis=0)
     return float(_RIDGES[risk.argmin()])
 
 
 def likely_spread(
-    theta: np.ndarray, curvature: Curvature, variance: float, ridge: float, prior: float
+    theta: np.ndarray,
+    curvature: Curvature,
+    variance: float | np.ndarray,
+    ridge: float,
+    prior: float,
 ) -> tuple[float, float]:
-    """The coefficients' standard deviation, given an estimate; and in how many it was seen."""
+    """The coefficients' standard deviation, given an estimate; and in how many it was seen.
+
+    The variance is as in `best_ridge`.
+    """
     h = curvature.likely
     kept = float(((h / (h + ridge)) ** 2).sum())
     noise = float(((h + variance) / (h + ridge) ** 2).sum())
@@ -114,9 +136,11 @@ def likely_spread(
     return float(np.sqrt((_PRIOR_WEIGHT * prior**2 + seen) / weight)), weight
 
 
-def next_place(slope: Slope, curvature: Curvature, ridge: float) -> np.ndarray:
+def next_place(
+    slope: Slope, curvature: Curvature, ridge: float, *, on_the_way: bool = True
+) -> np.ndarray:
     """Where to look next."""
-    away = curvature.step(slope, ridge, on_the_way=True) - slope.at
+    away = curvature.step(slope, ridge, on_the_way=on_the_way) - slope.at
     length = float(np.linalg.norm(away))
     return slope.at + away * min(1.0, _FARTHEST / max(length, 1e-300))
 
@@ -133,9 +157,10 @@ def draw(
 ) -> np.ndarray:
     """Draws of the parameters, given the last look. Without `aware`, as if it had had no noise."""
     middle = curvature.step(slope, ridge)
-    variance = slope.variance if aware else 0.0
-    spread, weight = likely_spread(middle, curvature, variance, ridge, prior)
+    variance, along = slope.noise(curvature.axes) if aware else (0.0, np.zeros(len(middle)))
+    spread, weight = likely_spread(middle, curvature, variance + along**2, ridge, prior)
     spreads = spread * np.sqrt(weight / rng.chisquare(weight, count))
     h = curvature.likely
-    sd = np.sqrt(h + variance + (ridge * spreads[:, None]) ** 2) / (h + ridge)
-    return middle + (sd * rng.standard_normal(sd.shape)) @ curvature.axes.T
+    sd = np.sqrt(h + variance + (ridge * spreads[:, None]) ** 2)
+    off = sd * rng.standard_normal(sd.shape) + rng.standard_normal((count, 1)) * along
+    return middle + off / (h + ridge) @ curvature.axes.T

@@ -74,8 +74,8 @@ def curved(row, state, out):
 def weighted(row, state, out):
     """Squares of the row, times the expected Polya-Gamma weight: within 1/4, as a whole.
 
-    Before the encoding the state has E[theta theta'] as the upper triangle of squares is written:
-    off the diagonal times the root of 2.
+    Before the encoding the state has theta theta', for the point theta that weights are for, as the
+    upper triangle of squares is written: off the diagonal times the root of 2.
     """
     moments, base, place, levels, middle, slope = state
     size = base.size

@@ -19,7 +19,7 @@ from functools import cached_property, lru_cache, partial
 import numpy as np
 from scipy.special import expit
 
-from tacit.infer.newton import Curvature, Slope, best_ridge, draw, likely_spread
+from tacit.infer.newton import Curvature, Slope, best_ridge, draw, likely_spread, next_place
 from tacit.models.logistic_maps import PULL, WEIGHTED
 from tacit.spec.design import Design
 from tacit.spec.newton import symmetric, upper
@@ -28,7 +28,6 @@ from tacit.spec.sums import BoundedSum
 from tacit.spec.variational import Course, Look, Setting, Sums, Variational
 
 _MOST_OF_FEW = 30  # coefficients: with more the noise of all squares matters most, and is averaged
-_FARTHEST = 8.0  # of one step: no row's log odds move more
 _ROUNDS = 5  # in which the ridge, the coefficients and their spread agree
 
 
@@ -44,9 +43,7 @@ class Augmented:
     @cached_property
     def place(self) -> np.ndarray:
         """The coefficients that the next weights are for."""
-        away = self.curvature.step(self.slope, self.ridge) - self.slope.at
-        length = float(np.linalg.norm(away))
-        return self.slope.at + away * min(1.0, _FARTHEST / max(length, 1e-300))
+        return next_place(self.slope, self.curvature, self.ridge, on_the_way=False)
 
 
 def augmented(
@@ -73,7 +70,7 @@ def augmented(
     def read(sums: Sums, beliefs: Augmented) -> Sums:
         at, vector, sd = beliefs.place, sums.values["sum"], sums.sd["sum"]
         values = {"squares": vector, "push": symmetric(vector, size) @ at, "at": at}
-        # Of noise times the coefficients: half its variance is off the diagonal.
+        # Of noise times the coefficients, across them: half its variance is off the diagonal.
         noise = {"squares": sd, "push": sd * np.linalg.norm(at) / np.sqrt(2), "at": 0.0}
         return Sums(values, noise, sums.before)
 
@@ -101,8 +98,13 @@ def _believed(prior: float, radius: float, sums: Sums) -> Augmented | None:
     least = 1e-9 * (1 + abs(float(np.trace(matrix))))  # without noise there is still rounding
     curvature = Curvature(curved, max(across * float(sums.sd["squares"]), least))
     (pull,) = sums.before
-    variance = pull.noise[0].scale ** 2 + float(sums.sd["push"]) ** 2
-    slope, spread, ridge = Slope(at, pull.value - push, variance), prior, 0.0
+    pushed = float(sums.sd["push"])
+    # Symmetric noise times the coefficients has twice the variance along them (steps near the end
+    # are at about the same ones).
+    more = pushed * at / max(float(np.linalg.norm(at)), 1e-300)
+    slope = Slope(at, pull.value - push, pull.noise[0].scale ** 2 + pushed**2, more)
+    same, along = slope.noise(curvature.axes)
+    variance, spread, ridge = same + along**2, prior, 0.0
     for _ in range(_ROUNDS):
         ridge = best_ridge(curvature, variance, spread)
         theta = curvature.step(slope, ridge)
