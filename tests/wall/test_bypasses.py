@@ -4,12 +4,14 @@ Every one of them was accepted, and made a release tell another unit's number, a
 bound or end the process.
 """
 
+import math
 from collections import namedtuple
 
 import numba
 import numpy as np
 import pytest
 from numba.extending import overload, overload_method
+from scipy.sparse import csr_matrix
 
 import tacit
 from tacit.wall.data._rows import Rows
@@ -310,3 +312,125 @@ def test_what_was_asked_cannot_be_changed_afterwards():
     assert after.query.bounds[0].clip == before.query.bounds[0].clip == 1
     assert after.noise == before.noise
     assert before.noise[0].scale == pytest.approx(4, rel=1e-3)
+
+
+def test_what_comes_out_cannot_change_what_stays():
+    """A plan, a schema and a release are copies: nothing but what was paid for is answered."""
+    home = wall()
+    lease = home.prepay(
+        tacit.Plan(tacit.Steps(3, tacit.Gaussian(noise_multiplier=4.0)), delta=1e-6)
+    )
+    query = asked(tacit.NumbaMap(first), clip=1.0)
+    before = lease.release(query)
+    object.__setattr__(lease.plan.steps[0].mechanism, "noise_multiplier", 1e-3)
+    object.__setattr__(lease.plan.steps[0], "count", 10**6)
+    object.__setattr__(before.noise[0], "scale", 1e-9)
+    object.__setattr__(before.query.blocks[0][1], "clip", 1e9)
+    object.__setattr__(before.schema, "neighbours", "replace_one")
+    object.__setattr__(home.schema, "neighbours", "replace_one")
+    assert lease.steps_left == 2
+    again = asked(tacit.NumbaMap(first), clip=1.0)
+    for other in (query, again):
+        after = lease.release(other)
+        assert after.n is None
+        assert 1e-6 < abs(after.value[0] - 3) < 100  # once in 5e6 by chance, at a noise of 4
+    release = home.release(query, tacit.Gaussian(1, 1e-6))
+    quoted = home.quote(query, tacit.Gaussian(1, 1e-6))
+    scale = release.noise[0].scale
+    for noise in (release.noise, quoted.noise):
+        object.__setattr__(noise[0], "scale", 1e-9)
+    assert home.quote(query, tacit.Gaussian(1, 1e-6)).noise[0].scale == scale
+    assert home.release(query, tacit.Gaussian(1, 1e-6)).noise[0].scale == scale
+
+
+class Sometimes:
+    """Says one thing when places are checked, and another when they are used."""
+
+    calls = 0
+
+    def __bool__(self):
+        self.calls += 1
+        return self.calls != 2
+
+
+def count_words(words, weights, state, out):
+    for i in range(words.size):
+        out[i, 0] = 1.0
+
+
+def test_whether_words_are_left_out_is_said_once():
+    with pytest.raises(tacit.QueryError, match="True or False"):
+        tacit.SparseMap(count_words, width=1, some=Sometimes())
+    map_ = tacit.SparseMap(count_words, width=1, some=True)
+    object.__setattr__(map_, "some", Sometimes())
+    schema = tacit.Schema(
+        tacit.Tokens("words", [f"w{i}" for i in range(9)], 50), neighbours="add_remove"
+    )
+    home = tacit.Wall(
+        csr_matrix(np.ones((1, 9))), schema, budget=tacit.Budget(9, 1e-5), ledger=":memory:"
+    )
+    query = tacit.BoundedSum(
+        map_, "words", size=(9, 1), clip=1.0, geometry="nonnegative", state=(np.zeros(9, int),)
+    )
+    with pytest.raises(tacit.QueryError, match="Tacit's own"):
+        home.release(query, tacit.Gaussian(5, 1e-6))
+    assert home.remaining.epsilon == 9
+
+
+class Rate(float):
+    """Is one number when it is compared and another when it is kept."""
+
+    def __float__(self):
+        return -1.0
+
+
+def test_a_rate_is_the_one_that_was_checked():
+    with pytest.raises(tacit.BudgetError, match="sampling rate"):
+        tacit.Poisson(Rate(0.5))
+    rate = tacit.Poisson(0.5)
+    object.__setattr__(rate, "rate", 7.0)
+    steps = tacit.Steps(3, tacit.Gaussian(noise_multiplier=4.0), rate)
+    home = wall()
+    with pytest.raises(tacit.BudgetError, match="sampling rate"):
+        home.prepay(tacit.Plan(steps, delta=1e-6))
+    assert home.remaining.epsilon == 9
+
+
+def output_of_outer(row, state, out):
+    found = np.zeros((1, 9))
+    np.outer(np.ones(1), np.zeros(2), found)
+    out[0] = found[0, 8]
+
+
+def stride_of_data(row, state, out):
+    for i in range(0, int(row[0]), int(row[1])):
+        out[0] += i
+
+
+@pytest.mark.parametrize(
+    ("function", "match"), [(output_of_outer, "output"), (stride_of_data, "stride")]
+)
+def test_siblings_of_what_was_found(function, match):
+    home = wall()
+    with pytest.raises(tacit.QueryError, match=match):
+        home.release(asked(tacit.NumbaMap(function)), tacit.Gaussian(1, 1e-6))
+    assert home.remaining.epsilon == 9
+
+
+def by_twos(row, state, out):
+    for i in range(0, 10, 2):
+        out[0] += i
+    for i in range(3, -1, -1):
+        out[0] += i
+
+
+def test_strides_that_are_written_out_are_fine():
+    assert exact(asked(tacit.NumbaMap(by_twos)), [[0.0, 0.0]])[0] == 20 + 6
+
+
+def gcd(row, state, out):
+    out[0] = math.gcd(6, 9)
+
+
+def test_a_name_of_ones_own_is_no_attribute():
+    assert exact(asked(tacit.NumbaMap(gcd)), [[0.0, 0.0]])[0] == 3

@@ -50,6 +50,8 @@ class SparseMap:
         _check_function(self)
         if isinstance(self.width, bool) or not isinstance(self.width, int) or self.width < 1:
             raise QueryError(f"Expected width={self.width!r} >= 1 numbers for each word.")
+        if not isinstance(self.some, bool):
+            raise QueryError(f"Expected some={self.some!r} to be True or False.")
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Literal
@@ -151,8 +150,11 @@ class Plan:
 
 
 def _rate(rate: float) -> float:
-    if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0 < rate <= 1:
+    if isinstance(rate, bool) or not isinstance(rate, (int, float)):
         raise BudgetError(f"Expected 0 < sampling rate {rate!r} <= 1.")
-    if not math.isfinite(rate) or rate < 1e-6:
+    rate = float(rate)  # first: what is checked is what is kept
+    if not 0 < rate <= 1:
+        raise BudgetError(f"Expected 0 < sampling rate {rate!r} <= 1.")
+    if rate < 1e-6:
         raise BudgetError(f"Expected a sampling rate of at least 1e-6, got {rate!r}.")
-    return float(rate)
+    return rate

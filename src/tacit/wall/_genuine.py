@@ -20,27 +20,43 @@ _Asked = TypeVar("_Asked")
 
 
 def genuine(asked: _Asked) -> _Asked:
-    """A copy, field by field. Functions, and the numbers of a state, are looked at elsewhere."""
+    """A copy, field by field, whose kinds check it again.
+
+    Functions, and the numbers of a state, are looked at where they are used.
+    """
     return cast(_Asked, _copied(asked))  # proof: genuine
 
 
-def _copied(asked: Any) -> Any:
+def _copied(asked: Any, field: str = "") -> Any:
     kind = type(asked)
+    if field == "state" or (field == "function" and callable(asked)):
+        return asked
     if is_dataclass(kind):
-        home = sys.modules.get(kind.__module__)
-        ours = kind.__module__.startswith("tacit.spec.")
-        if not ours or getattr(home, kind.__qualname__, None) is not kind:
-            raise QueryError(
-                f"Expected one of Tacit's own queries and mechanisms, got a {kind.__qualname__}."
-            )
-        copy = object.__new__(kind)
-        for field in fields(kind):
-            object.__setattr__(copy, field.name, _copied(getattr(asked, field.name)))
-        return copy
+        return _of_ours(asked, kind)
     if kind is tuple:
         return tuple(map(_copied, asked))
+    if kind is range or asked is None:
+        return asked
     if isinstance(asked, np.ndarray):
         return np.array(asked)
-    if isinstance(asked, _PLAIN) and kind not in _PLAIN:  # np.float64 is a float
-        return next(plain for plain in _PLAIN if isinstance(asked, plain))(asked)
-    return asked
+    if isinstance(asked, np.generic):
+        return asked.item()
+    for plain in _PLAIN:
+        if isinstance(asked, plain):  # a kind that someone derived is taken for the plain one
+            return asked if kind is plain else plain(asked)
+    raise QueryError(f"Expected numbers, texts and Tacit's own kinds, got a {kind.__qualname__}.")
+
+
+def _of_ours(asked: Any, kind: type[Any]) -> Any:
+    home = sys.modules.get(kind.__module__)
+    ours = kind.__module__.startswith("tacit.spec.")
+    if not (ours and getattr(home, kind.__qualname__, None) is kind):
+        raise QueryError(
+            f"Expected one of Tacit's own queries and mechanisms, got a {kind.__qualname__}."
+        )
+    copy = object.__new__(kind)
+    for field in fields(kind):
+        object.__setattr__(copy, field.name, _copied(getattr(asked, field.name), field.name))
+    if hasattr(kind, "__post_init__"):
+        copy.__post_init__()
+    return copy

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -51,7 +51,19 @@ _WITHIN: dict[Geometry, set[str]] = {
 
 _MOST_KNOWN = 64
 Drawn = ResolvedChoice | ResolvedStates | ResolvedDraw
-Answerable = tuple[ResolvedSum, tuple[Noise, ...], Certificate]
+
+
+class _Answerable(NamedTuple):
+    """A question that was checked, its noise, and copies of both for whoever asked.
+
+    What has left the wall may be changed, and what it was copied from may not.
+    """
+
+    resolved: ResolvedSum
+    noise: tuple[Noise, ...]
+    certificate: Certificate
+    shown_query: BoundedSum
+    shown_noise: tuple[Noise, ...]
 
 
 class Lease:
@@ -71,16 +83,16 @@ class Lease:
         certificate: Certificate,
         words: Words,
     ) -> None:
-        self._plan = plan
-        self._schema = schema
+        self._plan, self._shown_plan = plan, genuine(plan)
+        self._schema, self._shown_schema = schema, genuine(schema)
         self._load = load
         self._read = read
         self._certificate = certificate
         self._process = os.getpid()
         self._lock = threading.Lock()
         self._used = 0
-        self._known: dict[Any, Answerable] = {}
-        self._latest: tuple[Any, Answerable] | None = None
+        self._known: dict[Any, _Answerable] = {}
+        self._latest: tuple[Any, _Answerable] | None = None
         self._data: dict[tuple[str, ...], Data] = {}
         self._choices: dict[Any, ResolvedChoice] = {}
         self._tables: dict[Counts, Statistic] = {}
@@ -89,7 +101,7 @@ class Lease:
 
     @property
     def plan(self) -> Plan:
-        return self._plan
+        return self._shown_plan
 
     @property
     def certificate(self) -> Certificate:
@@ -107,7 +119,8 @@ class Lease:
             steps = self._next()
             if type(query) is not BoundedSum:
                 return self._draw(genuine(query), steps)
-            resolved, noise, certificate = self._resolve(query, steps)
+            answerable = self._resolve(query, steps)
+            resolved, noise = answerable.resolved.at(query.state), answerable.noise
             # proof: lease-count. A step is used up before the data are touched.
             self._used += 1
             data = self._rows(resolved.query.columns)
@@ -124,11 +137,11 @@ class Lease:
         return Release(
             steps=total + (drawn[0] if len(drawn) == 1 else np.concatenate(drawn)),
             blocks=resolved.blocks,
-            noise=noise,
+            noise=answerable.shown_noise,
             n=data.units if self._schema.neighbours == "replace_one" else None,
-            schema=self._schema,
-            query=resolved.query,
-            certificate=certificate,
+            schema=self._shown_schema,
+            query=answerable.shown_query.at(resolved.query.state),
+            certificate=answerable.certificate,
         )
 
     def _draw(self, query: Query, steps: Steps) -> Release:
@@ -146,10 +159,10 @@ class Lease:
         return Release(
             steps=shielded(lambda: resolved.sample(statistic, noise, self._words)),
             blocks=resolved.blocks,
-            noise=noise,
+            noise=genuine(noise),
             n=statistic.units if self._schema.neighbours == "replace_one" else None,
-            schema=self._schema,
-            query=resolved.query,
+            schema=self._shown_schema,
+            query=genuine(resolved.query),
             certificate=self._certificate.assuming(resolved.assumptions),
         )
 
@@ -183,7 +196,7 @@ class Lease:
             "prepay another plan to go on."
         )
 
-    def _resolve(self, query: BoundedSum, steps: Steps) -> Answerable:
+    def _resolve(self, query: BoundedSum, steps: Steps) -> _Answerable:
         if isinstance(query.map, SqlMap):
             raise QueryError(
                 "Expected a BoundedSum with a NumbaMap, SparseMap or JaxMap in a lease; "
@@ -199,10 +212,9 @@ class Lease:
                     self._known.clear()
                 self._known[key] = self._checked(own, steps)
             self._latest = parts, self._known[key]
-        resolved, noise, certificate = self._latest[1]
-        return resolved.at(query.state), noise, certificate
+        return self._latest[1]
 
-    def _checked(self, query: BoundedSum, steps: Steps) -> Answerable:
+    def _checked(self, query: BoundedSum, steps: Steps) -> _Answerable:
         """What the query needs, if it is within what was paid for."""
         resolved = resolve_sum(query, self._schema)
         for bound in resolved.bounds:
@@ -217,7 +229,8 @@ class Lease:
                 f"this query has {query.numbers}."
             )
         certificate = self._certificate.assuming(resolved.assumptions)
-        return resolved, _noise(steps, resolved), certificate
+        noise = _noise(steps, resolved)
+        return _Answerable(resolved, noise, certificate, genuine(query), genuine(noise))
 
     def _rows(self, columns: tuple[str, ...]) -> Data:
         if columns not in self._data:

@@ -72,7 +72,7 @@ class Wall:
             raise LedgerError('Expected ledger="<path>", the file that remembers what was spent.')
         schema, budget = genuine(schema), genuine(budget)
         self._source = open_data(source, schema, units)
-        self._schema = schema
+        self._schema, self._shown_schema = schema, genuine(schema)
         self._loaded: WeakValueDictionary[tuple[str, ...], Data] = WeakValueDictionary()
         self._ledger = Ledger(ledger)
         self._ledger.open(
@@ -87,7 +87,7 @@ class Wall:
 
     @property
     def schema(self) -> Schema:
-        return self._schema
+        return self._shown_schema
 
     @property
     def remaining(self) -> Spent:
@@ -102,7 +102,7 @@ class Wall:
     def quote(self, query: Query, mechanism: Mechanism) -> Quote:
         """What a release would cost and how noisy it would be. Nothing is read or charged."""
         calibration = calibrated(genuine(mechanism), resolve(genuine(query), self._schema))
-        return Quote(calibration.cost, calibration.noise)
+        return Quote(genuine(calibration.cost), genuine(calibration.noise))
 
     def release(self, query: Query, mechanism: Mechanism, *, name: str | None = None) -> Release:
         """Answer a query with noise, after charging for it.
@@ -234,14 +234,17 @@ def publish(
     steps: np.ndarray,
     certificate: Certificate,
 ) -> Release:
-    """What was sampled, in integers. The number of units goes out only where it is public."""
-    schema = resolved.schema
+    """What was sampled, in integers. The number of units goes out only where it is public.
+
+    With copies of the rest: whoever has a release may change what it holds.
+    """
+    schema = genuine(resolved.schema)
     return Release(
         steps=steps,
         blocks=resolved.blocks,
-        noise=noise,
+        noise=genuine(noise),
         n=units if schema.neighbours == "replace_one" else None,
         schema=schema,
-        query=resolved.query,
+        query=genuine(resolved.query),
         certificate=certificate,
     )

@@ -8,6 +8,7 @@ write protection, recursion and the world outside are refused, before any charge
 
 from __future__ import annotations
 
+import dis
 import math
 import types
 from collections.abc import Callable, Iterator
@@ -56,7 +57,7 @@ def _rebuilt(function: Any, inside: tuple[types.CodeType, ...]) -> Any:
             "random numbers in the state."
         )
     scope = dict(plain.__globals__)
-    for name in used & set(scope):
+    for name in set(_globals(plain.__code__)) & set(scope):
         scope[name] = _allowed(name, scope[name], inside)
     cells = zip(plain.__code__.co_freevars, plain.__closure__ or ())
     closure = tuple(types.CellType(_allowed(n, c.cell_contents, inside)) for n, c in cells)
@@ -95,6 +96,16 @@ def _allowed(name: str, value: Any, inside: tuple[types.CodeType, ...]) -> Any:
     raise QueryError(
         f"A map may refer to numbers, arrays and functions; {name!r} is {type(value).__name__}."
     )
+
+
+def _globals(code: types.CodeType) -> Iterator[str]:
+    """Names that are looked up outside the function, and not as an attribute of something."""
+    for instruction in dis.get_instructions(code):
+        if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+            yield instruction.argval
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _globals(constant)
 
 
 def _names(code: types.CodeType) -> Iterator[str]:

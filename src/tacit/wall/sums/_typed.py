@@ -33,17 +33,22 @@ _OUTPUT = (
     f"{REFUSED} pass an output to a NumPy function, whose size Numba does not look at: write "
     "a[:] = np.sqrt(b)."
 )
-_FUNCTIONS = """
-zeros zeros_like ones ones_like full full_like array arange linspace eye identity copy sum prod mean
-std var min max amin amax any all argmin argmax cumsum cumprod count_nonzero trace outer diff where
-repeat concatenate searchsorted bincount interp sort argsort ravel clip round around finfo
-iinfo shape
-"""
-_ALGEBRA = "norm solve inv pinv det slogdet cholesky eigh eigvalsh svd qr"
-_ALLOWED = {getattr(np, name) for name in _FUNCTIONS.split() if hasattr(np, name)}
-_ALLOWED |= {getattr(np.linalg, name) for name in _ALGEBRA.split()}
-# How many arguments come before an output.
-_INPUTS: dict[Callable[..., Any], int] = {np.clip: 3, np.round: 2, np.around: 2}
+# What may be called, by how many arguments come before an output or an option nobody has tried.
+_FUNCTIONS = {
+    1: "copy prod mean std var min max amin amax any all cumsum cumprod sort ravel finfo iinfo "
+    "shape",
+    2: "zeros zeros_like ones ones_like array identity argmin argmax count_nonzero trace outer "
+    "diff repeat concatenate argsort round around",
+    3: "full full_like linspace sum where searchsorted bincount interp clip",
+    4: "arange eye",
+}
+_ALGEBRA = {1: "inv det slogdet cholesky eigh eigvalsh qr", 2: "norm solve pinv svd"}
+_INPUTS: dict[Callable[..., Any], int] = {
+    getattr(home, name): most
+    for home, functions in ((np, _FUNCTIONS), (np.linalg, _ALGEBRA))
+    for most, names in functions.items()
+    for name in names.split()
+}
 _COPIES = """
 sum prod mean std var min max any all argmin argmax cumsum cumprod copy ravel flatten fill astype
 sort argsort nonzero
@@ -180,6 +185,8 @@ def _check_call(expression: ir.Expr, known: Any) -> None:
             most = _METHODS.get(name, 0)
         case types.Function():
             most = _inputs(function.typing_key, count)
+            if function.typing_key is range and count == 3:
+                _check_stride(known[expression.args[2].name])
         case types.NumberClass() | types.ExceptionClass():
             most = count
         case types.Dispatcher() if _ours(function.dispatcher):
@@ -188,6 +195,12 @@ def _check_call(expression: ir.Expr, known: Any) -> None:
             raise UnsupportedError(f"{REFUSED} call {function}.")
     if count > most or "out" in dict(expression.kws):
         raise UnsupportedError(_OUTPUT)
+
+
+def _check_stride(kind: Any) -> None:
+    """The least whole number over a stride of -1 ends the process, and ranges divide by it."""
+    if not isinstance(kind, types.IntegerLiteral):
+        raise UnsupportedError(f"{REFUSED} use range with a stride that is not written out.")
 
 
 def _ours(dispatcher: Any) -> bool:
@@ -203,12 +216,14 @@ def _inputs(called: Any, count: int) -> int:
         if called in _REMAINDERS or getattr(np, name, None) is not called:
             raise UnsupportedError(f"{REFUSED} use np.{name}: write % for two numbers.")
         return called.nin  # type: ignore[union-attr]
-    if called in _ALLOWED:
-        return _INPUTS.get(called, count)
+    if called in _INPUTS:
+        return _INPUTS[called]
     if called in _BUILTINS or getattr(math, name, None) is called:
         return count
+    known = [" ".join(names.values()) for names in (_FUNCTIONS, _ALGEBRA)]
+    known.append(" ".join(sorted(builtin.__name__ for builtin in _BUILTINS)))
+    arrays, algebra, builtins = (", ".join(names.split()) for names in known)
     raise UnsupportedError(
         f"{REFUSED} use {name}, which nobody has tried to break; "
-        f"but ufuncs, {', '.join(_FUNCTIONS.split())}, of np.linalg {', '.join(_ALGEBRA.split())}, "
-        f"math, and {', '.join(sorted(b.__name__ for b in _BUILTINS))}."
+        f"but ufuncs, {arrays}, of np.linalg {algebra}, math, and {builtins}."
     )
