@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, logit
 
-_ROUNDS = 20  # in which the hidden units' own odds and their weights agree
+_ROUNDS = 30  # of Newton's method: few, unless prior and rows are far apart
 
 
 @dataclass(frozen=True)
@@ -67,17 +67,24 @@ def believed(parts: Parts, scale: float) -> BeliefNetwork:
     seen = np.clip(parts.seen, 0.0, hidden[..., None, :])
     pull = seen - hidden[..., None, :] / 2
     values, axes = np.linalg.eigh(parts.squares)
-    # Off the diagonal and on it noise has one size: its largest eigenvalue is about this.
-    floor = 0.25 * parts.sd * np.sqrt(size)
+    # Noise has one size off the diagonal and on it: its largest eigenvalue is about this (Wigner).
+    floor = 2 * (0.25 * parts.sd) * np.sqrt(size)
     precision = np.maximum(values, floor) + scale**-2.0
     mean = np.einsum("...ab,...b,...cb,...c->...a", axes, 1 / precision, axes, pull)
     covariance = np.einsum("...ab,...b,...cb->...ac", axes, 1 / precision, axes)
-    odds = np.zeros_like(hidden[..., 1:])
-    for _ in range(_ROUNDS):  # of public numbers alone: no row is asked
-        away = np.maximum(np.abs(odds), 1e-4)
-        known = rows * np.tanh(away / 2) / (2 * away) + scale**-2.0
-        odds = (hidden[..., 1:] - rows / 2) / known
-    return BeliefNetwork(odds, np.sqrt(1 / known), mean, covariance)
+    odds, odds_sd = _log_odds(hidden[..., 1:], rows, scale)
+    return BeliefNetwork(odds, odds_sd, mean, covariance)
+
+
+def _log_odds(on: np.ndarray, rows: np.ndarray, scale: float) -> tuple[np.ndarray, np.ndarray]:
+    """The mode of log odds given how many rows are on, and their standard deviation there."""
+    odds = logit((on + 0.5) / (rows + 1))  # the mode is near, unless the prior is narrow
+    for _ in range(_ROUNDS):
+        p = expit(odds)
+        known = rows * p * (1 - p) + scale**-2.0
+        odds = odds + (on - rows * p - odds * scale**-2.0) / known
+    p = expit(odds)
+    return odds, (rows * p * (1 - p) + scale**-2.0) ** -0.5
 
 
 def log_likelihood(

@@ -90,31 +90,31 @@ def believed(sums: Sums, prior: MixturePrior) -> NormalMixture:
     return NormalMixture(prior.weight + n, mean, rows, _SHAPE + n / 2, rate)
 
 
-def with_noise(sums: Sums, mean: np.ndarray, count: int, rng: np.random.Generator) -> Sums:
+def with_noise(
+    sums: Sums, mean: np.ndarray, common: float, count: int, rng: np.random.Generator
+) -> Sums:
     """Sums as they might be without the noise that they have: `count` of each.
 
-    Noise is known about the components' means, where their windows were.
+    Noise is known about the components' means, where their windows were. That of squares and of
+    rows has this much in `common`, their correlation.
     """
-
-    def noise(name: str) -> np.ndarray:
-        shape = sums.values[name].shape
-        return np.asarray(sums.sd[name]) * rng.standard_normal((count, *shape))
-
-    rows = noise("count")
-    total, square = noise("sum"), noise("square")
+    rows, off, own = (
+        rng.standard_normal((count, *sums.values[name].shape))
+        for name in ("count", "sum", "square")
+    )
+    square = np.asarray(sums.sd["square"]) * (
+        common * rows[..., None] + np.sqrt(1 - common**2) * own
+    )
+    rows, off = np.asarray(sums.sd["count"]) * rows, np.asarray(sums.sd["sum"]) * off
     values = {
         "count": sums.values["count"] + rows,
-        "sum": sums.values["sum"] + rows[..., None] * mean + total,
-        "square": sums.values["square"] + rows[..., None] * mean**2 + 2 * mean * total + square,
+        "sum": sums.values["sum"] + rows[..., None] * mean + off,
+        "square": sums.values["square"] + rows[..., None] * mean**2 + 2 * mean * off + square,
     }
     return Sums(values, sums.sd)
 
 
-def spread_out(components: int, size: int, rng: np.random.Generator) -> np.ndarray:
-    """Places in [-1, 1]^size that are far from each other: the best of a few at a time."""
-    places = rng.uniform(-1, 1, (1, size))
-    while len(places) < components:
-        some = rng.uniform(-1, 1, (30, size))
-        apart = np.linalg.norm(some[:, None] - places, axis=-1).min(axis=1)
-        places = np.vstack([places, some[apart.argmax()]])
-    return places
+def one_for_all(components: int, size: int, prior: MixturePrior) -> NormalMixture:
+    """Before anything is known: every component is as wide as all numbers can be."""
+    one, each = np.ones(components), np.zeros((components, size))
+    return NormalMixture(prior.weight * one, each, _CENTRE_ROWS * one, _SHAPE * one, each + _SHAPE)

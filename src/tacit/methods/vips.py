@@ -137,7 +137,7 @@ class VIPS:
         return model.variational_posterior(release, beliefs, how)
 
     def _with(self, course: Course, units: int) -> VIPS:
-        """The model's batches and moves, where no batches were asked for, or batches of everyone."""
+        """The model's own batches and moves, unless batches of some units were asked for."""
         if self.batch_size is not None and self.batch_size < units:
             return self
         names = "epochs", "tau0", "kappa"

@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tacit.infer.mixtures import MixturePrior, NormalMixture, believed, spread_out, with_noise
+from tacit.infer.mixtures import MixturePrior, NormalMixture, believed, one_for_all, with_noise
 from tacit.models.description import describe, names_of, number, whole
+from tacit.models.mixture_looks import Looks
 from tacit.models.mixture_maps import CURVES, MIDDLE
 from tacit.posterior.mixture import MixturePosterior
 from tacit.spec.columns import Column, Integer, Real
@@ -25,13 +26,19 @@ from tacit.spec.variational import Course, Setting, Sums, Variational
 _WHOLE = 2.0  # no number is further from a mean
 _WIDTHS = 2.0  # of a component on each side of its mean: what lies beyond counts as there
 _RATIO = 2 / MIDDLE
+_COMMON = (2 - _RATIO**2) / (2 + _RATIO**2)  # correlation of the noise of a count and of squares
+_NAMES = "count", "sum", "square"
 
 
-def _kept(widths: float) -> float:
-    """The share of a normal's variance that a window keeps: what lies beyond counts as its edge."""
+def _kept(widths: float) -> tuple[float, float]:
+    """The share of a normal's variance that a window keeps: what lies beyond counts as its edge.
+
+    And of a change of the variance, while the window stays where it is.
+    """
     beyond = math.erfc(widths / math.sqrt(2))
     edge = math.exp(-(widths**2) / 2) / math.sqrt(2 * math.pi)
-    return 1 - beyond - 2 * widths * edge + widths**2 * beyond
+    within = 1 - beyond - 2 * widths * edge
+    return within + widths**2 * beyond, within
 
 
 class _Seen(NamedTuple):
@@ -50,7 +57,8 @@ class GaussianMixture:
     window of two standard deviations around where the component is believed to be: what lies beyond
     counts as its edge, and variances are corrected for that. All that a row adds is bounded
     together, so that noise does not grow with the number of components, and the narrower they are
-    the better they are known.
+    the better they are known. A quarter of the budget is for where to begin: noisy histograms, from
+    which rows are made up and clustered as often as one likes.
 
     Parameters
     ----------
@@ -93,16 +101,19 @@ class GaussianMixture:
         # Each number of a row has three curves of norm 1, shared among components.
         clip = math.sqrt(shape[1]) * (1 + 1e-12) * schema.max_rows_per_unit
 
-        def beliefs(sums: Sums) -> _Seen:
-            return _Seen(believed(sums, prior), sums)
+        scaling = scales[:, 0].copy(), 1 / scales[:, 1]
+        looks = Looks(self.features, scaling, self.components, setting, schema.max_rows_per_unit)
 
         def start(rng: np.random.Generator) -> Sums:
-            mean = spread_out(*shape, rng)
-            width = self.components ** (-1 / shape[1])
-            count = np.full(self.components, setting.units / self.components)
-            square = count[:, None] * (mean**2 + width**2)
-            values = {"count": count, "sum": count[:, None] * mean, "square": square}
-            return Sums(values, {"count": 0.0, "sum": 0.0, "square": 0.0})
+            one, each = np.zeros(self.components), np.zeros(shape)
+            return Sums({"count": one, "sum": each, "square": each}, dict.fromkeys(_NAMES, 0.0))
+
+        def beliefs(sums: Sums) -> _Seen:
+            if np.any(sums.values["count"]):
+                return _Seen(believed(sums, prior), sums)
+            if not sums.before:
+                return _Seen(one_for_all(*shape, prior), sums)
+            return _Seen(looks.begun(sums.before, prior), sums)
 
         def windows(mixture: NormalMixture) -> np.ndarray:
             if not setting.noise:  # nothing is gained by leaving something out
@@ -112,7 +123,6 @@ class GaussianMixture:
         def question(seen: _Seen) -> BoundedSum:
             mixture = seen.mixture
             scores, precision = mixture.scores(self.point), mixture.sd**-2.0
-            scaling = scales[:, 0].copy(), 1 / scales[:, 1]
             return BoundedSum(
                 CURVES,
                 self.features,
@@ -126,8 +136,9 @@ class GaussianMixture:
             low, middle, high = np.moveaxis(sums.values["sum"], -1, 0)
             mean, window, sd = seen.mixture.mean, windows(seen.mixture), sums.sd["sum"]
             count = (low + _RATIO * middle + high).mean(axis=1)
+            kept, told = (np.where(window < _WHOLE, share, 1.0) for share in _kept(_WIDTHS))
             off, square = window * (high - low), window**2 * (low - _RATIO * middle + high)
-            square /= np.where(window < _WHOLE, _kept(_WIDTHS), 1.0)
+            square /= kept
             values = {
                 "count": count,
                 "sum": count[:, None] * mean + off,
@@ -137,13 +148,14 @@ class GaussianMixture:
             noise = {
                 "count": np.full(shape[0], wide / math.sqrt(shape[1])),
                 "sum": window * math.sqrt(2) * sd,
-                "square": window**2 * wide,
+                # Windows follow what was seen, so that noise comes back in the next step.
+                "square": window**2 * wide / told,
             }
-            return Sums(values, noise)
+            return Sums(values, noise, sums.before)
 
         quiet = setting.units > 1000 * self.components * setting.noise
-        course = Course(25 if quiet else 10) if setting.noise else Course(100)
-        return Variational(start, question, beliefs, course, read=read)
+        course = Course(25 if quiet else 6, kappa=0.5) if setting.noise else Course(100)
+        return Variational(start, question, beliefs, course, looks.all(), read)
 
     def variational_posterior(
         self, release: Release, beliefs: _Seen, sampling: Sampling
@@ -151,10 +163,10 @@ class GaussianMixture:
         rng, mixture = np.random.default_rng(sampling.seed), beliefs.mixture
         count = sampling.chains * sampling.draws
         aware = sampling.noise == "aware"
-        sums = with_noise(beliefs.sums, mixture.mean, count if aware else 1, rng)
         if aware:
             prior = MixturePrior(self.prior_weight, self.prior_width)
-            each = believed(sums, prior)
+            common = _COMMON / math.sqrt(len(self.features))
+            each = believed(with_noise(beliefs.sums, mixture.mean, common, count, rng), prior)
         else:
             each = mixture.repeated(count)
         weights, means, sds = (each.weights, each.mean, each.sd) if self.point else each.drawn(rng)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import digamma
 
+from tacit.infer.class_sums import class_sums
 from tacit.models.description import describe, names_of, number, whole
 from tacit.posterior.mixture import MixturePosterior
 from tacit.spec.columns import Categorical
@@ -101,8 +102,9 @@ class NaiveBayesMixture:
         def beliefs(sums: Sums) -> _Believed:
             return self._believed(sums, first)
 
-        steps = 10 if setting.noise else 100
-        return Variational(start, question, beliefs, Course(steps))
+        # Averages over steps: many are needed, and each has noise.
+        course = Course(40, kappa=0.4) if setting.noise else Course(100)
+        return Variational(start, question, beliefs, course)
 
     def variational_posterior(
         self, release: Release, beliefs: _Believed, sampling: Sampling
@@ -110,9 +112,10 @@ class NaiveBayesMixture:
         rng, count = np.random.default_rng(sampling.seed), sampling.chains * sampling.draws
         columns = self._columns(release.schema)
         first = np.cumsum([0, *(len(column.levels) for column in columns)])
-        values, sd = beliefs.sums.values["sum"], beliefs.sums.sd["sum"]
-        noise = sd * rng.standard_normal((count, *values.shape)) * (sampling.noise == "aware")
-        each = self._believed(Sums({"sum": values + noise}, beliefs.sums.sd), first[:-1])
+        n = release.n if release.schema.max_rows_per_unit == 1 else None
+        noise = rng.standard_normal((count, *beliefs.levels.shape))
+        noise *= sampling.noise == "aware"
+        each = self._believed(beliefs.sums, first[:-1], n, noise)
         order = np.argsort(-beliefs.classes, kind="stable")
         draws = {"weights": _dirichlet(each.classes[:, order], rng)}
         for column, a, b in zip(columns, first[:-1], first[1:], strict=True):
@@ -128,10 +131,8 @@ class NaiveBayesMixture:
             coords=coords | {column.name: column.levels for column in columns},
         )
 
-    def _believed(self, sums: Sums, first: np.ndarray) -> _Believed:
-        """What noise alone would make of empty cells is cut off."""
-        cells = np.maximum(sums.values["sum"] - 0.5 * sums.sd["sum"], 0.0)
-        rows = np.add.reduceat(cells, first, axis=-1).mean(axis=-1)
+    def _believed(self, sums: Sums, first: np.ndarray, *draws: Any) -> _Believed:
+        rows, cells = class_sums(sums.values["sum"], float(sums.sd["sum"]), first, *draws)
         return _Believed(self.prior + rows, self.prior + cells, sums)
 
     def _columns(self, schema: Schema) -> list[Categorical]:

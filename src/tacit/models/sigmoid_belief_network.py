@@ -100,8 +100,10 @@ class SigmoidBeliefNetwork:
                 state=(network.odds, network.mean, network.moments, rounds),
             )
 
-        course = Course(20) if setting.noise else Course(60)
-        if setting.units < 300 * setting.noise * math.sqrt(numbers):  # a few good looks
+        # Many steps where noise hardly shows, a few good looks where it is large.
+        noise = setting.noise * math.sqrt(numbers)
+        course = Course(20) if setting.units < 3000 * noise else Course(60)
+        if setting.units < 300 * noise:
             course = Course(8, growth=1.1)
         return Variational(start, question, beliefs, course)
 

@@ -1,0 +1,82 @@
+"""Where a mixture of normals begins: near every component, wherever the bounds are."""
+
+import numpy as np
+import pytest
+from scipy.optimize import linear_sum_assignment
+
+import tacit
+from tacit.infer.mixture_start import BINS, Frame, clustered, made_up, slices_of
+from tacit.infer.mixtures import MixturePrior
+from tacit.models.mixture_looks import Looks
+from tacit.spec.variational import Setting
+
+
+def groups(components, size, seed, *, narrow, n=20_000):
+    """Groups at random places, four widths from each other or more, in some of [0, 100]^size."""
+    rng = np.random.default_rng((seed, components, size))
+    low, high, width = (40, 65, 1.5) if narrow else (10, 90, 4.5)
+    apart = 0.0
+    while apart < 4 * width:
+        means = rng.uniform(low, high, (components, size))
+        away = np.linalg.norm(means[:, None] - means, axis=-1)
+        apart = away[np.triu_indices(components, 1)].min()
+    z = rng.integers(components, size=n)
+    x = means[z] + width * rng.standard_normal((n, size))
+    return {f"x{j}": x[:, j] for j in range(size)}, means, width
+
+
+@pytest.mark.parametrize("narrow", [False, True])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize(("components", "size"), [(3, 1), (4, 2), (5, 5)])
+def test_every_group_is_found(components, size, seed, narrow):
+    """From random places, a third of these ended with two groups in one component."""
+    data, means, width = groups(components, size, seed, narrow=narrow)
+    schema = tacit.Schema(*(tacit.Real(c, 0, 100) for c in data), neighbours="replace_one")
+    model = tacit.GaussianMixture(components, list(data))
+    public = tacit.Public(data, schema, seed=seed)
+    for how in (tacit.VIPS(4, 1e-6), tacit.Exact()):
+        posterior = tacit.fit(model, public, how, draws=20, chains=1, progress=False)
+        away = np.abs(posterior.mean("means")[:, None] - means).max(axis=2)
+        assert away[linear_sum_assignment(away)].max() < 0.5 * width
+
+
+def test_a_single_component_needs_no_look():
+    columns = np.zeros(1), np.ones(1)
+    assert Looks(("x",), columns, 1, Setting(100, 1.0), 1).all() == ()
+    shares = [look.share for look in Looks(("x",), columns, 2, Setting(100, 1.0), 1).all()]
+    assert sum(shares) == pytest.approx(0.25)
+
+
+def test_a_frame_is_narrowed_and_turned_to_the_rows():
+    rng = np.random.default_rng(0)
+    counts = np.zeros((2, BINS))
+    counts[0, 6:8], counts[1] = 500, 3  # nothing is sure of the second
+    frame = Frame.whole(2).narrowed(counts, 10.0)
+    np.testing.assert_allclose(frame.centre, [-0.125, 0])
+    np.testing.assert_allclose(frame.reach, [0.125, 1])
+    x = rng.multivariate_normal([0.1, 0], [[0.04, 0.03], [0.03, 0.04]], 50_000)
+    one = np.column_stack([np.ones(len(x)), x])
+    turned = Frame.whole(2).turned(one.T @ one, 1.0)
+    np.testing.assert_allclose(turned.centre, [0.1, 0], atol=0.01)
+    np.testing.assert_allclose(np.abs(turned.axes), 0.5**0.5, atol=0.02)
+    np.testing.assert_allclose(turned.reach, 3 * np.sqrt([0.07, 0.01]), rtol=0.02)
+    # What may be noise turns nothing.
+    np.testing.assert_allclose(np.abs(Frame.whole(2).turned(one.T @ one, 1e4).axes).max(axis=0), 1)
+
+
+def test_made_up_rows_are_where_histograms_say():
+    rng, frame, slices = np.random.default_rng(0), Frame.whole(2), slices_of(2, 4.0)
+    assert slices.tolist() == [2, 2]
+    counts = np.zeros((4, 2, BINS))
+    counts[1, 0, 2] = counts[1, 1, 12] = 900  # low in the first direction, high in the second
+    rows = made_up(frame, slices, counts + rng.normal(0, 5, counts.shape), 5.0, rng)
+    inside = (np.abs(rows - [-0.6875, 0.5625]) < 0.0626).all(axis=1)
+    assert inside.mean() > 0.95
+    noise = made_up(frame, slices, rng.normal(0, 5, counts.shape), 5.0, rng)
+    assert np.all(np.abs(noise) <= 1)
+
+
+def test_rows_that_are_all_one_are_no_error():
+    rng = np.random.default_rng(0)
+    found = clustered(np.ones((50, 2)), 3, 50.0, MixturePrior(1.0, 0.2), rng)
+    assert np.all(np.isfinite(found.mean))
