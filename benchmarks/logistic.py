@@ -31,6 +31,7 @@ from privacy_for_free_measures import (
     OPS,
     OUTPUT,
     SGNHT,
+    WEIGHTS,
     Curve,
     Kept,
     measure,
@@ -40,7 +41,7 @@ from war_logs_tables import table
 
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 10.0)
 TARGETS = (0.82, 0.835, 0.839, 0.842, 0.845)  # of Budget
-METHODS = {BUDGET: 10, OBJECTIVE: 10, OUTPUT: 10, OPS: 5, SGNHT: 3}  # and how often
+METHODS = {BUDGET: 10, OBJECTIVE: 10, OUTPUT: 10, WEIGHTS: 5, OPS: 5, SGNHT: 3}  # and how often
 
 
 def adult_tables(problem: data.Problem, kept: Kept, share: float = 1.0) -> str:

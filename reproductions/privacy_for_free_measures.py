@@ -25,6 +25,7 @@ OPS = "OPS, everywhere"
 BALL = "OPS, in a ball"
 HYBRID = "hybrid SGNHT"
 SGNHT = "SGNHT"
+WEIGHTS = "VIPS, Polya-Gamma weights"
 SGLD_PAPER = "SGLD, the paper's noise"
 SGLD_SAME = "SGLD, the accountant's noise"
 
@@ -49,6 +50,7 @@ HOW: dict[str, Callable[[Decimal, int], Any]] = {
     BALL: lambda e, n: tacit.OnePosteriorSample(e, truncation=RADIUS),
     HYBRID: _hybrid,
     SGNHT: lambda e, n: tacit.SGNHT(e, DELTA, sampling_rate=0.05),
+    WEIGHTS: lambda e, n: tacit.VIPS(e, DELTA),
     SGLD_PAPER: lambda e, n: tacit.SGLD(e, DELTA, **_batches(n), constants="paper"),
     SGLD_SAME: lambda e, n: tacit.SGLD(e, DELTA, **_batches(n)),
 }

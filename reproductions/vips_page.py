@@ -79,7 +79,7 @@ documents of Wikipedia, about 8,000 words and 50 topics. One fit for each number
   paper's methods have more of it than in the paper at the same epsilon.
 - Strong composition is a looser theorem for the same steps. No clipping is `clip=1`.
 - Tacit's own: `LDA(topics)` with `VIPS(epsilon, {DELTA:g})`, nothing else set.
-- No privacy: `Exact()`, two passes in batches of 1,000; "the paper's batches" are 20 without noise
+- No privacy: `Exact()`, some passes in batches of 1,000; "the paper's batches" are 20 without noise
   or clip. Word frequencies: one topic for all documents, counted exactly. Hoffman's bound is exact
   for it, an advantage of which the paper warns.
 """
@@ -117,7 +117,7 @@ def _read(one: Found) -> str:
     paper = dict(zip(*one.curve(PAPER, "completion"), strict=True))
     plain, slow = (one.scores[m, 0.0]["completion"] for m in (NONE, NONE_PAPER))
     lines = [
-        f"- Before any noise the paper's 20 steps reach {slow:,.0f} where two passes in batches of "
+        f"- Before any noise the paper's 20 steps reach {slow:,.0f} where passes in batches of "
         f"1,000 reach {plain:,.0f}: part of the distance to no privacy is not the noise."
     ]
     for other in (STRONG, UNCLIPPED, SMALL, OURS):
@@ -142,8 +142,8 @@ def _read(one: Found) -> str:
     if ahead:
         where = ", ".join(f"{e:g}" for e in ahead)
         lines.append(
-            f"- Tacit's is ahead of no privacy at epsilon {where}: two passes have not "
-            "converged, and Tacit's begins at words that occur together."
+            f"- Tacit's is ahead of no privacy at epsilon {where}: that began at random topics and "
+            "has not converged, Tacit's begins at words that occur together."
         )
     return "\n".join(lines)
 

@@ -85,7 +85,7 @@ def test_looks_have_their_share_of_the_budget_whatever_batches_steps_have():
         np.testing.assert_allclose(noise, alone / np.sqrt(shares), rtol=1e-6)
 
 
-@pytest.mark.parametrize(("options", "times"), [({"epochs": 3}, 3), ({"batch_size": 20}, 8)])
+@pytest.mark.parametrize(("options", "times"), [({"epochs": 9}, 9), ({"batch_size": 20}, 5)])
 def test_beliefs_follow_small_batches_a_few_times(monkeypatch, options, times):
     made = []
     clear = lda_fit.denoised

@@ -11,7 +11,7 @@ from scipy.linalg import eigh
 _CENTRE = 0.7  # of what words that have nothing to do with each other would share
 _MARGIN = 1.02  # beyond the largest eigenvalue of noise, which varies a little
 _RESTARTS = 3
-_TRIED, _SWEEPS = 10, 20  # of each start, and of the best
+_TRIED, _SWEEPS = 5, 20  # of each start, and of the best
 
 
 def factors(pairs: np.ndarray, topics: int, rng: np.random.Generator) -> np.ndarray:

@@ -24,7 +24,7 @@ _NONE = _F(1e-20)  # of the best chance: counts as 0
 _BINS = 6  # numbers that are expected to be large may be spread otherwise than small ones
 _ROUNDS = 15
 _PARTS = 16  # of the work, for the threads
-_ENOUGH = 20_000  # numbers to learn the prior from
+_ENOUGH = 10_000  # numbers to learn the prior from
 
 
 def denoised(

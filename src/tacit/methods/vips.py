@@ -127,7 +127,8 @@ class VIPS:
         beliefs = variational.beliefs(replace(sums, before=before))
         rate = plan.steps[-1].sampling.rate
         steps = lease.steps_left
-        revisions = min(variational.course.revisions or steps, steps)
+        often = variational.course.revisions if rate < 1 else None
+        revisions = min(often or steps, steps)
         for i in counted(steps, "Steps", progress):
             release = lease.release(variational.question(beliefs))
             seen = variational.read(_seen(release, rate, before), beliefs)

@@ -136,8 +136,8 @@ def aware_topics(model: Any, column: Tokens, setting: Setting) -> Variational:
         weight += _FLOOR * likely
         return Topics(weight, spread, weight / weight.sum(axis=0), np.ones(words))
 
-    # In many small batches beliefs follow as often: more learns nothing, and takes time.
-    course = Course(_AWARE_STEPS, growth=_GROWTH, revisions=_AWARE_STEPS, kappa=_AVERAGED)
+    # Small batches are followed a few times: more learns a hundredth, and takes time.
+    course = Course(_AWARE_STEPS, growth=_GROWTH, revisions=5, kappa=_AVERAGED)
     return Variational(start, ask, beliefs, course, looks)
 
 

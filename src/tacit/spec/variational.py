@@ -53,9 +53,9 @@ class Course:
     """How many steps are taken with which noise; what is not given to VIPS is taken from here.
 
     `steps` full steps by everyone. The noise multiplier of step t is proportional to
-    `growth` ** -t, so that later steps are quieter where it exceeds 1. In a course of more steps
-    than `revisions`, beliefs follow that often. `batch_size`, `epochs`, `tau0` and `kappa` are as
-    those of VIPS.
+    `growth` ** -t, so that later steps are quieter where it exceeds 1. Beliefs follow batches
+    `revisions` times in all, or every one. `batch_size`, `epochs`, `tau0` and `kappa` are as those
+    of VIPS.
     """
 
     steps: int

@@ -11,7 +11,7 @@ import os
 from collections import namedtuple
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -33,9 +33,10 @@ _TRIED = 12  # made-up units
 
 @dataclass(frozen=True)
 class NumbaKernel:
-    """A compiled map over rows, and the loop around it."""
+    """A compiled map over rows, the loop around it, and which trials it has passed."""
 
     loop: Callable[..., None]
+    passed: set[Any] = field(default_factory=set)
 
     def start(
         self, rows: Rows, units: np.ndarray, state: Any, limits: np.ndarray
@@ -59,11 +60,12 @@ class NumbaKernel:
 
 @dataclass(frozen=True)
 class SparseKernel:
-    """A compiled map over documents, and the loop around it."""
+    """A compiled map over documents, the loop around it, and which trials it has passed."""
 
     loop: Callable[..., None]
     width: int
     some: bool
+    passed: set[Any] = field(default_factory=set)
 
     def start(
         self, documents: Documents, units: np.ndarray, state: Any, limits: np.ndarray

@@ -168,9 +168,11 @@ def _compiled(query: BoundedSum, schema: Schema) -> tuple[Kernel, Any]:
                 if isinstance(query.map, NumbaMap)
                 else sparse_kernel(query.map)
             )
-            limits = limits_of(query.bounds, exact_noise(query.bounds))
             _check_places(query, schema, state)
-            tried(loop, columns, state, limits)
+            trial = (kind_of(state), tuple(columns), query.blocks)
+            if trial not in loop.passed:
+                tried(loop, columns, state, limits_of(query.bounds, exact_noise(query.bounds)))
+                loop.passed.add(trial)
             return loop, state
         case JaxMap():
             shapes = tuple((name, bound.shape) for name, bound in query.blocks)
