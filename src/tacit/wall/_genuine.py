@@ -34,8 +34,9 @@ def _copied(asked: Any, field: str = "") -> Any:
     if is_dataclass(kind):
         return _of_ours(asked, kind)
     if kind is tuple:  # vocabularies are long, and plain values cannot change
-        plain = {type(part) for part in asked} <= set(_PLAIN)
-        return asked if plain else tuple(map(_copied, asked))
+        if {type(part) for part in asked} <= set(_PLAIN):
+            return asked
+        return tuple(map(_copied, asked))
     if kind is range or asked is None:
         return asked
     if isinstance(asked, np.ndarray):
