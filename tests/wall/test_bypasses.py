@@ -5,6 +5,7 @@ bound or end the process.
 """
 
 import math
+import os
 from collections import namedtuple
 
 import numba
@@ -407,8 +408,27 @@ def stride_of_data(row, state, out):
         out[0] += i
 
 
+def place_before_the_first(row, state, out):
+    out[0] = np.bincount(np.array((int(row[0]), 3)), np.ones(2))[0]
+
+
+def more_than_there_is(row, state, out):
+    out[0] = np.repeat(row, int(row[0])).size
+
+
+def as_many_as_no_number_says(row, state, out):
+    out[0] = np.arange(0.0, row[0], 1e-300).size
+
+
 @pytest.mark.parametrize(
-    ("function", "match"), [(output_of_outer, "output"), (stride_of_data, "stride")]
+    ("function", "match"),
+    [
+        (output_of_outer, "output"),
+        (stride_of_data, "stride"),
+        (place_before_the_first, "bincount"),
+        (more_than_there_is, "repeat"),
+        (as_many_as_no_number_says, "arange"),
+    ],
 )
 def test_siblings_of_what_was_found(function, match):
     home = wall()
@@ -434,3 +454,114 @@ def gcd(row, state, out):
 
 def test_a_name_of_ones_own_is_no_attribute():
     assert exact(asked(tacit.NumbaMap(gcd)), [[0.0, 0.0]])[0] == 3
+
+
+class LikeAFloat(type):
+    """Of which each kind says that it is a float."""
+
+    def __hash__(cls):
+        return hash(float)
+
+    def __eq__(cls, other):
+        return other is cls or other is float
+
+
+class Quiet(tacit.Bound, metaclass=LikeAFloat):
+    unit_norm = 1e-3
+
+
+class Told(metaclass=LikeAFloat):
+    pass
+
+
+@overload(Told)
+def _told(x):
+    return lambda x: x
+
+
+def say(row, state, out):
+    out[0] = Told(row[0])
+
+
+class Box(str):
+    """A text that equals another only for some who ask."""
+
+    __slots__ = ()
+    __hash__ = str.__hash__
+
+    def __str__(self):
+        return self
+
+    def __eq__(self, other):
+        return False
+
+
+class Other(np.float64):
+    """A number that is something else when it is taken for a plain one."""
+
+    def item(self):
+        return tacit.Bound(1, 1000.0)
+
+
+def test_nothing_is_asked_whether_it_equals_something():
+    home, map_ = wall(), tacit.NumbaMap(first)
+    quiet = tacit.BoundedSum(map_, ("x", "y"), blocks={"a": Quiet(1, 10.0)})
+    other = asked(map_, clip=10.0)
+    object.__setattr__(other, "blocks", (("a", Other(1.0)),))
+    for query in (quiet, other, asked(tacit.NumbaMap(say))):
+        with pytest.raises((tacit.QueryError, AttributeError)):
+            home.release(query, tacit.Gaussian(1, 1e-6))
+    assert home.remaining.epsilon == 9
+    box = asked(map_, size=100, clip=10.0, geometry="box")
+    honest = home.quote(box, tacit.Gaussian(1, 1e-6)).noise
+    object.__setattr__(box.blocks[0][1], "geometry", Box("box"))
+    assert home.quote(box, tacit.Gaussian(1, 1e-6)).noise == honest
+
+
+APART = np.ones(4)[::2]
+
+
+def times_apart(row, state, out):
+    out[0] = APART[0]
+
+
+def test_arrays_of_a_map_are_its_own():
+    query = asked(tacit.NumbaMap(times_apart))
+    resolved = resolve_sum(query, SCHEMA)
+    units = Rows(np.zeros((2, 2)), np.ones(2, bool), np.arange(3))
+    noise = resolved.exact()
+    APART[0] = -5.0
+    try:
+        assert resolved.sum(units, np.arange(2), noise) * noise[0].grid == 2
+    finally:
+        APART[0] = 1.0
+
+
+class Forks:
+    """A state that is taken apart in two processes."""
+
+    child = None
+
+    def __array__(self, dtype=None, copy=None):
+        if self.child is None:
+            self.child = os.fork()
+        return np.zeros(1)
+
+
+def test_a_step_is_answered_in_one_process():
+    lease = wall().prepay(
+        tacit.Plan(tacit.Steps(2, tacit.Gaussian(noise_multiplier=4.0)), delta=1e-6)
+    )
+    query, state, parent = asked(tacit.NumbaMap(first), state=np.zeros(1)), Forks(), os.getpid()
+    lease.release(query)
+    object.__setattr__(query, "state", state)
+    try:
+        lease.release(query)
+        answered = True
+    except tacit.BudgetError:
+        answered = False
+    finally:
+        if os.getpid() != parent:  # whatever happened: no second run of the tests
+            os._exit(int(answered))
+    assert answered
+    assert os.waitstatus_to_exitcode(os.waitpid(state.child, 0)[1]) == 0

@@ -113,14 +113,14 @@ class Lease:
 
     def release(self, query: Query) -> Release:
         """The next step: one noisy sum over the units that take part in it, or one draw."""
-        if os.getpid() != self._process:
-            raise BudgetError("A lease cannot be used after a fork: steps would be taken twice.")
+        self._check_process()
         with self._lock:
             steps = self._next()
             if type(query) is not BoundedSum:
                 return self._draw(genuine(query), steps)
             answerable = self._resolve(query, steps)
             resolved, noise = answerable.resolved.at(query.state), answerable.noise
+            self._check_process()
             # proof: lease-count. A step is used up before the data are touched.
             self._used += 1
             data = self._rows(resolved.query.columns)
@@ -134,6 +134,7 @@ class Lease:
                 for law, bound in zip(noise, resolved.bounds, strict=True)
             ]
             total = shielded(pending)
+        self._check_process()
         return Release(
             steps=total + (drawn[0] if len(drawn) == 1 else np.concatenate(drawn)),
             blocks=resolved.blocks,
@@ -143,6 +144,11 @@ class Lease:
             query=answerable.shown_query.at(resolved.query.state),
             certificate=answerable.certificate,
         )
+
+    def _check_process(self) -> None:
+        """At the beginning, when a state has been read, which may fork too, and at the end."""
+        if os.getpid() != self._process:
+            raise BudgetError("A lease cannot be used after a fork: steps would be taken twice.")
 
     def _draw(self, query: Query, steps: Steps) -> Release:
         """One draw, at the temperature that the step's epsilon affords."""
@@ -156,8 +162,10 @@ class Lease:
             if resolved.counts not in self._tables:
                 self._tables[resolved.counts] = shielded(lambda: self._read(resolved))
             statistic = self._tables[resolved.counts]
+        drawn = shielded(lambda: resolved.sample(statistic, noise, self._words))
+        self._check_process()
         return Release(
-            steps=shielded(lambda: resolved.sample(statistic, noise, self._words)),
+            steps=drawn,
             blocks=resolved.blocks,
             noise=genuine(noise),
             n=statistic.units if self._schema.neighbours == "replace_one" else None,

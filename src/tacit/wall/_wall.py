@@ -114,6 +114,7 @@ class Wall:
         calibration = calibrated(genuine(mechanism), resolved)
         event = describe(resolved, calibration.noise)
         question = digest(json.dumps([event, str(calibration.cost)], sort_keys=True))
+        process = os.getpid()
         # proof: charge-then-read. Durable before the next line; never undone.
         charge = self._ledger.charge(calibration.cost, event, name, question)
         if charge.stored is not None:
@@ -124,6 +125,8 @@ class Wall:
         ).assuming(resolved.assumptions + calibration.assumptions)
         sample = lambda: resolved.sample(statistic, calibration.noise, os_words)  # noqa: E731
         steps = shielded(sample)
+        if os.getpid() != process:
+            raise BudgetError("The process was forked while it answered: one charge, one answer.")
         release = publish(resolved, calibration.noise, statistic.units, steps, certificate)
         if name is not None:
             self._ledger.keep(name, release.to_json())

@@ -18,7 +18,7 @@ import numba
 import numpy as np
 
 from tacit.spec.errors import QueryError
-from tacit.wall.sums._typed import KNOWN, Guarded, check_settings
+from tacit.wall.sums._typed import KNOWN, Guarded, among, check_settings
 
 _MODULES = {"numpy", "math"}
 _DEFAULT = "a default"
@@ -33,7 +33,7 @@ _REFUSED = {
 }  # fmt: skip
 _HOMES = (np, np.linalg, np.fft)
 _REFUSED_OBJECTS = [getattr(np, name) for name in _REFUSED if hasattr(np, name)]
-_PLAIN = {*_NUMBERS, str, bytes, type(None), np.ndarray, np.ufunc}
+_PLAIN = {*_NUMBERS, str, bytes, type(None), np.ufunc}
 
 
 def guarded(function: Any) -> Callable[..., None]:
@@ -67,17 +67,19 @@ def _rebuilt(function: Any, inside: tuple[types.CodeType, ...]) -> Any:
 
 
 def _allowed(name: str, value: Any, inside: tuple[types.CodeType, ...]) -> Any:
-    """The value itself, a helper rebuilt, or a refusal."""
-    if any(value is known for known in KNOWN):
+    """The value itself, a copy of an array, a helper rebuilt, or a refusal."""
+    if among(value, KNOWN):
         return value
-    if any(value is refused for refused in _REFUSED_OBJECTS):
+    if among(value, _REFUSED_OBJECTS):
         raise QueryError(f"A map may not use {name!r}: it leaves memory uncleared, or aliases it.")
-    if isinstance(value, np.ndarray) and (value.nbytes > _LARGEST or name == _DEFAULT):
-        raise QueryError(
-            f"A map takes large arrays, and those of a default, in its state: {name!r}."
-        )
-    number = isinstance(value, type) and value in _NUMBERS
-    if number or type(value) in _PLAIN or isinstance(value, np.dtype):
+    if type(value) is np.ndarray:
+        if value.nbytes > _LARGEST or name == _DEFAULT:
+            raise QueryError(
+                f"A map takes large arrays, and those of a default, in its state: {name!r}."
+            )
+        # Numba freezes arrays that lie in one piece, and refers to others as they are.
+        return np.array(value, order="C")
+    if among(value, _NUMBERS) or among(type(value), _PLAIN) or isinstance(value, np.dtype):
         return value
     if type(value) is tuple:
         return tuple(_allowed(name, part, inside) for part in value)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numba
@@ -38,17 +38,17 @@ _FUNCTIONS = {
     1: "copy prod mean std var min max amin amax any all cumsum cumprod sort ravel finfo iinfo "
     "shape",
     2: "zeros zeros_like ones ones_like array identity argmin argmax count_nonzero trace outer "
-    "diff repeat concatenate argsort round around",
-    3: "full full_like linspace sum where searchsorted bincount interp clip",
-    4: "arange eye",
+    "arange diff concatenate argsort round around",
+    3: "full full_like linspace sum where searchsorted interp clip",
+    4: "eye",
 }
 _ALGEBRA = {1: "inv det slogdet cholesky eigh eigvalsh qr", 2: "norm solve pinv svd"}
-_INPUTS: dict[Callable[..., Any], int] = {
-    getattr(home, name): most
+_INPUTS: list[tuple[Callable[..., Any], int]] = [
+    (getattr(home, name), most)
     for home, functions in ((np, _FUNCTIONS), (np.linalg, _ALGEBRA))
     for most, names in functions.items()
     for name in names.split()
-}
+]
 _COPIES = """
 sum prod mean std var min max any all argmin argmax cumsum cumprod copy ravel flatten fill astype
 sort argsort nonzero
@@ -185,8 +185,7 @@ def _check_call(expression: ir.Expr, known: Any) -> None:
             most = _METHODS.get(name, 0)
         case types.Function():
             most = _inputs(function.typing_key, count)
-            if function.typing_key is range and count == 3:
-                _check_stride(known[expression.args[2].name])
+            _check_steps(function.typing_key, [known[part.name] for part in expression.args])
         case types.NumberClass() | types.ExceptionClass():
             most = count
         case types.Dispatcher() if _ours(function.dispatcher):
@@ -197,28 +196,38 @@ def _check_call(expression: ir.Expr, known: Any) -> None:
         raise UnsupportedError(_OUTPUT)
 
 
-def _check_stride(kind: Any) -> None:
-    """The least whole number over a stride of -1 ends the process, and ranges divide by it."""
-    if not isinstance(kind, types.IntegerLiteral):
+def _check_steps(called: Any, kinds: list[Any]) -> None:
+    """The least whole number over a stride of -1 ends the process, as a size beyond all does."""
+    if called is range and len(kinds) == 3 and not isinstance(kinds[2], types.IntegerLiteral):
         raise UnsupportedError(f"{REFUSED} use range with a stride that is not written out.")
+    if called is np.arange and not all(isinstance(kind, types.Integer) for kind in kinds):
+        raise UnsupportedError(f"{REFUSED} use np.arange but with whole numbers.")
+
+
+def among(value: Any, known: Iterable[Any]) -> bool:
+    """Whether it is one of these itself, whatever it says that it equals."""
+    return any(value is one for one in known)
 
 
 def _ours(dispatcher: Any) -> bool:
     """Whether a function was compiled with these checks, or has been looked at."""
     pipeline = getattr(dispatcher._compiler, "pipeline_class", None)  # noqa: SLF001
-    return pipeline is Guarded or any(dispatcher is known for known in KNOWN)
+    return pipeline is Guarded or among(dispatcher, KNOWN)
 
 
 def _inputs(called: Any, count: int) -> int:
     """How many arguments a function may be given, if it may be used at all."""
-    name = getattr(called, "__name__", str(called))
-    if isinstance(called, np.ufunc):
-        if called in _REMAINDERS or getattr(np, name, None) is not called:
+    # By what it is: what someone made may say that it equals anything.
+    name = getattr(called, "__name__", "a function")
+    if type(called) is np.ufunc:
+        inputs = int(called.nin)
+        if among(called, _REMAINDERS) or getattr(np, name, None) is not called:
             raise UnsupportedError(f"{REFUSED} use np.{name}: write % for two numbers.")
-        return called.nin  # type: ignore[union-attr]
-    if called in _INPUTS:
-        return _INPUTS[called]
-    if called in _BUILTINS or getattr(math, name, None) is called:
+        return inputs
+    for allowed, most in _INPUTS:
+        if called is allowed:
+            return most
+    if among(called, _BUILTINS) or getattr(math, name, None) is called:
         return count
     known = [" ".join(names.values()) for names in (_FUNCTIONS, _ALGEBRA)]
     known.append(" ".join(sorted(builtin.__name__ for builtin in _BUILTINS)))
