@@ -6,6 +6,7 @@ bound or end the process.
 
 import math
 import os
+import signal
 from collections import namedtuple
 
 import numba
@@ -565,3 +566,34 @@ def test_a_step_is_answered_in_one_process():
             os._exit(int(answered))
     assert answered
     assert os.waitstatus_to_exitcode(os.waitpid(state.child, 0)[1]) == 0
+
+
+@pytest.mark.parametrize("ask", ["release", "prepay"])
+def test_a_charge_is_answered_in_one_process(ask):
+    """A signal may fork between the charge and the answer."""
+    home, parent, children = wall(), os.getpid(), []
+    charge = home._ledger.charge
+
+    def forking(*given):
+        found = charge(*given)
+        children.append(os.fork())
+        if os.getpid() != parent:
+            signal.alarm(30)  # should it go on, and wait for what the fork has not got
+        return found
+
+    home._ledger.charge = forking
+    plan = tacit.Plan(tacit.Steps(2, tacit.Gaussian(noise_multiplier=4.0)), delta=1e-6)
+    query = asked(tacit.NumbaMap(first))
+    answered = True
+    try:
+        if ask == "release":
+            home.release(query, tacit.Gaussian(1, 1e-6))
+        else:
+            home.prepay(plan)
+    except tacit.BudgetError:
+        answered = False
+    finally:
+        if os.getpid() != parent:
+            os._exit(int(answered))
+    assert answered
+    assert os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]) == 0

@@ -40,8 +40,8 @@ class VIPS:
         many steps as suit the model.
     tau0, kappa
         Step t moves by the share (tau0 + t) ** -kappa towards what it saw, t = 1, 2, ... Default:
-        tau0 = 0 and kappa = 0 without a batch size (each step starts afresh from all data), and
-        tau0 = 1, kappa = 0.7 with one.
+        tau0 = 0 and what suits the model without a batch size (kappa = 0: each step starts afresh
+        from all data; more averages steps), and tau0 = 1, kappa = 0.7 with one.
     sampling
         "poisson", each unit by itself, or "wor", a fixed number, as in the paper.
     accountant

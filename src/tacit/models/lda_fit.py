@@ -74,10 +74,11 @@ def plain_topics(model: Any, column: Tokens, schema: Schema, setting: Setting) -
         return Topics(weight, np.sqrt(weight), rows, np.ones(shape[0]))
 
     course = Course(_STEPS)
-    if not setting.noise:  # small batches are fast, and take nothing away where they are many
-        epochs = max(2, round(40_000 / max(setting.units, 1)))
-        course = Course(30, batch_size=1000, epochs=epochs, tau0=64, kappa=0.5)
-        course = course if setting.units > 2000 else Course(30)
+    if not setting.noise and setting.units <= 2000:
+        course = Course(30)
+    elif not setting.noise:  # small batches are fast, and take nothing away where they are many
+        epochs = max(2, round(40_000 / setting.units))
+        course = Course(_STEPS, batch_size=1000, epochs=epochs, tau0=64, kappa=0.5)
     return Variational(start, ask, beliefs, course)
 
 

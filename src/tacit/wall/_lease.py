@@ -113,14 +113,14 @@ class Lease:
 
     def release(self, query: Query) -> Release:
         """The next step: one noisy sum over the units that take part in it, or one draw."""
-        self._check_process()
+        check_process(self._process)
         with self._lock:
             steps = self._next()
             if type(query) is not BoundedSum:
                 return self._draw(genuine(query), steps)
             answerable = self._resolve(query, steps)
             resolved, noise = answerable.resolved.at(query.state), answerable.noise
-            self._check_process()
+            check_process(self._process)  # a state that was read may have forked, too
             # proof: lease-count. A step is used up before the data are touched.
             self._used += 1
             data = self._rows(resolved.query.columns)
@@ -134,7 +134,7 @@ class Lease:
                 for law, bound in zip(noise, resolved.bounds, strict=True)
             ]
             total = shielded(pending)
-        self._check_process()
+        check_process(self._process)
         return Release(
             steps=total + (drawn[0] if len(drawn) == 1 else np.concatenate(drawn)),
             blocks=resolved.blocks,
@@ -144,11 +144,6 @@ class Lease:
             query=answerable.shown_query.at(resolved.query.state),
             certificate=answerable.certificate,
         )
-
-    def _check_process(self) -> None:
-        """At the beginning, when a state has been read, which may fork too, and at the end."""
-        if os.getpid() != self._process:
-            raise BudgetError("A lease cannot be used after a fork: steps would be taken twice.")
 
     def _draw(self, query: Query, steps: Steps) -> Release:
         """One draw, at the temperature that the step's epsilon affords."""
@@ -163,7 +158,7 @@ class Lease:
                 self._tables[resolved.counts] = shielded(lambda: self._read(resolved))
             statistic = self._tables[resolved.counts]
         drawn = shielded(lambda: resolved.sample(statistic, noise, self._words))
-        self._check_process()
+        check_process(self._process)
         return Release(
             steps=drawn,
             blocks=resolved.blocks,
@@ -250,6 +245,12 @@ class Lease:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("A Lease cannot be copied or pickled: its steps would be taken twice.")
+
+
+def check_process(process: int) -> None:
+    """What one process has paid for is not answered in two."""
+    if os.getpid() != process:
+        raise BudgetError("Nothing is answered after a fork: what was paid once would be twice.")
 
 
 def _noise(steps: Steps, resolved: ResolvedSum) -> tuple[Noise, ...]:

@@ -22,7 +22,7 @@ from tacit.spec.schema import Schema
 from tacit.wall._chain import digest
 from tacit.wall._evaluate import Resolved, calibrated, open_data, public_units, resolve
 from tacit.wall._genuine import genuine
-from tacit.wall._lease import Lease
+from tacit.wall._lease import Lease, check_process
 from tacit.wall._ledger import Ledger
 from tacit.wall._replay import KeptLease, ReplayedLease
 from tacit.wall.chance._noise import os_words
@@ -119,14 +119,14 @@ class Wall:
         charge = self._ledger.charge(calibration.cost, event, name, question)
         if charge.stored is not None:
             return Release.from_json(charge.stored)
+        check_process(process)
         statistic = shielded(lambda: resolved.evaluate(self._source, calibration.noise))  # type: ignore[arg-type]
         certificate = self._certificate(
             calibration.cost, calibration.accountant, (event,), charge.mark
         ).assuming(resolved.assumptions + calibration.assumptions)
         sample = lambda: resolved.sample(statistic, calibration.noise, os_words)  # noqa: E731
         steps = shielded(sample)
-        if os.getpid() != process:
-            raise BudgetError("The process was forked while it answered: one charge, one answer.")
+        check_process(process)
         release = publish(resolved, calibration.noise, statistic.units, steps, certificate)
         if name is not None:
             self._ledger.keep(name, release.to_json())
@@ -148,12 +148,14 @@ class Wall:
         cost = Budget(round_up(max(spent, 1e-9)), plan.delta)
         event = {"plan": plan.to_dict()}
         question = digest(json.dumps([event, str(cost)], sort_keys=True))
+        process = os.getpid()
         charge = self._ledger.charge(cost, event, name, question)  # proof: charge-then-read
         if name is not None and charge.stored is not None:
             return ReplayedLease(plan, charge.stored, name)
         certificate = self._certificate(cost, accountant, plan_events(plan), charge.mark)
         read = lambda resolved: resolved.evaluate(self._source, ())  # noqa: E731
         lease = Lease(plan, self._schema, self._load, read, certificate, os_words)
+        check_process(process)
         if name is None:
             return lease
         return KeptLease(lease, lambda answers: self._ledger.keep(name, answers))

@@ -39,6 +39,7 @@ from tacit.wall.sums._sql import SQL_STEPS, SqlKernel, sql_kernel, sum_in_engine
 Kernel = NumbaKernel | SparseKernel | JaxKernel | SqlKernel
 Data = Rows | Documents
 AnySource = Source | DocumentSource | TextSource
+_MOST_PASSED = 64
 _MANY = 3072  # units from which longer chunks are faster
 
 
@@ -171,6 +172,8 @@ def _compiled(query: BoundedSum, schema: Schema) -> tuple[Kernel, Any]:
             _check_places(query, schema, state)
             trial = (kind_of(state), tuple(columns), query.blocks)
             if trial not in loop.passed:
+                if len(loop.passed) >= _MOST_PASSED:  # a clip that adapts leaves others behind
+                    loop.passed.clear()
                 tried(loop, columns, state, limits_of(query.bounds, exact_noise(query.bounds)))
                 loop.passed.add(trial)
             return loop, state
