@@ -1,0 +1,276 @@
+"""One raw cell as text, as a number or as a moment: total functions of that cell's own value.
+
+`text_of`, `number_of` and `moment_of` define what a cell means; `text`, `number` and `moment` apply
+them to a column, vectorised where its declared type allows. Neither looks at what a library
+inferred for the column, so no cell changes how another is read.
+"""  # proof: cells
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+import uuid
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+# A column as a source has it: an Arrow array of a declared type, or Python values one by one.
+Raw = Any  # pa.Array | Sequence[object]
+
+TEXT = pa.large_binary()  # bytes, so that text of any encoding is text
+NO_MOMENT = np.iinfo(np.int64).min
+_BLANKS = " \t\n\r\v\f"
+_NUMBER = r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
+_IS_NUMBER = re.compile(_NUMBER.encode())
+_EXACT = 2**53  # whole doubles below this are the whole numbers they print as
+_DAY = 86_400_000_000  # microseconds
+_EPOCH = dt.datetime(1970, 1, 1)
+_LAST_DAY = 4_000_000  # about eleven thousand years from the epoch: no calendar needs more
+_MOMENT = re.compile(
+    rb"(\d{4})(?:[-/](\d{1,2})(?:[-/](\d{1,2})"
+    rb"(?:[ T](\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?\s*(Z|[+-]\d{2}(?::?\d{2})?)?)?)?)?"
+)
+
+
+def text_of(cell: object) -> bytes | None:
+    """A cell as trimmed text; equal numbers read alike whatever their type (1, not 1.0)."""
+    return _total(_text, cell)
+
+
+def number_of(cell: object) -> float:
+    """A cell as a double; NaN where it is no finite number."""
+    found = _total(_number, cell)
+    return np.nan if found is None or not np.isfinite(found) else found
+
+
+def moment_of(cell: object) -> int:
+    """A cell as microseconds since 1970, in UTC where it names a zone; else `NO_MOMENT`."""
+    found = _total(_moment, cell)
+    return NO_MOMENT if found is None or abs(found) >= _LAST_DAY * _DAY else found
+
+
+def _total(rule: Callable[[Any], Any], cell: object) -> Any:
+    try:
+        return rule(cell)
+    except Exception:  # noqa: BLE001 - a cell that cannot even be looked at is a missing cell
+        return None
+
+
+def _text(cell: object) -> bytes | None:
+    match cell:
+        case str():
+            return str.encode(cell, "utf-8", "surrogatepass").strip(_BLANKS.encode())
+        case bytes():
+            return bytes.strip(cell, _BLANKS.encode())
+        case bool() | np.bool_():
+            return b"True" if cell else b"False"
+        case np.timedelta64():  # an integer to numpy
+            return None
+        case int() | np.integer():
+            whole = int(cell)
+            return (str(whole) if abs(whole) < 10**4000 else hex(whole)).encode()
+        case float() | np.floating():
+            return _double(float(cell))
+        case Decimal():
+            return _decimal(cell)
+        case dt.datetime() | np.datetime64():
+            moment = _moment(cell)
+            aware = getattr(cell, "tzinfo", None) is not None
+            return None if moment is None else _printed(moment, aware)
+        case dt.date() | uuid.UUID():
+            return str(cell).encode()
+        case _:
+            return None
+
+
+def _double(number: float) -> bytes | None:
+    if number != number:  # noqa: PLR0124 - NaN
+        return None
+    whole = number.is_integer() and abs(number) < _EXACT
+    return (str(int(number)) if whole else repr(number)).encode()
+
+
+def _decimal(number: Decimal) -> bytes | None:
+    """Without the zeros that a column's scale adds at the end; digits are never lost."""
+    if number.is_nan():
+        return None
+    if not number.is_finite() or abs(number.adjusted()) > 1000:
+        return str(number).encode()
+    digits = format(number, "f")
+    digits = digits.rstrip("0").rstrip(".") if "." in digits else digits
+    return (digits if number else "0").encode()
+
+
+def _number(cell: object) -> float | None:
+    match cell:
+        case bool() | np.bool_() | float() | np.floating() | Decimal():
+            return float(cell)
+        case np.timedelta64():
+            return None
+        case int() | np.integer():
+            return float(int(cell))
+        case str() | bytes():
+            found = _text(cell)
+            return float(found) if found is not None and _IS_NUMBER.match(found) else None
+        case _:
+            return None
+
+
+def _moment(cell: object) -> int | None:
+    match cell:
+        case dt.datetime():
+            if cell != cell:  # noqa: PLR0124 - pandas' NaT
+                return None
+            away = cell.utcoffset() or dt.timedelta(0)
+            since = dt.datetime(*cell.timetuple()[:6], cell.microsecond) - _EPOCH - away
+            return since // dt.timedelta(microseconds=1)
+        case dt.date():
+            return (cell.toordinal() - _EPOCH.toordinal()) * _DAY
+        case np.datetime64():
+            found = int(_microseconds(np.array([cell]))[0])
+            return None if found == NO_MOMENT else found
+        case _:
+            written = _text(cell)
+            return None if written is None else _parsed(written)
+
+
+def _parsed(text: bytes) -> int | None:
+    """2004, 2004-05, 2004-05-06, 2004-05-06 07:08[:09[.5]][+01:00]; with / for -, or T."""
+    found = _MOMENT.fullmatch(text)
+    if found is None:
+        return None
+    year, month, day, hour, minute, second = (int(part or 0) for part in found.groups()[:6])
+    fraction = int((found[7] or b"").ljust(6, b"0")[:6])
+    moment = dt.datetime(year, month or 1, day or 1, hour, minute, second, fraction) - _EPOCH
+    if zone := (found[8] or b"").replace(b"Z", b"").replace(b":", b""):
+        away = dt.timedelta(hours=int(zone[1:3]), minutes=int(zone[3:] or 0))
+        moment = moment + away if zone.startswith(b"-") else moment - away
+    return moment // dt.timedelta(microseconds=1)
+
+
+def _printed(moment: int, aware: bool) -> bytes:
+    found = _EPOCH + dt.timedelta(microseconds=moment)
+    return (found.isoformat(sep=" ") + "+00:00" * aware).encode()
+
+
+def text(values: Raw) -> pa.Array:
+    """`text_of` each cell of a column."""
+    if not isinstance(values, pa.Array):
+        return pa.array([text_of(cell) for cell in values], TEXT)
+    if _textual(values.type):
+        blanks = pc.ascii_trim(values.cast(TEXT).view(pa.large_string()), characters=_BLANKS)
+        return blanks.view(TEXT)
+    if isinstance(values, pa.DictionaryArray):
+        return text(values.dictionary).take(values.indices)
+    if pa.types.is_boolean(values.type):
+        return pc.if_else(values, pa.scalar(b"True", TEXT), pa.scalar(b"False", TEXT))
+    if pa.types.is_integer(values.type):
+        return values.cast(pa.large_string()).view(TEXT)
+    return _by_distinct(values, text_of, TEXT)
+
+
+def number(values: Raw) -> np.ndarray:
+    """`number_of` each cell of a column."""
+    if not isinstance(values, pa.Array):
+        return np.fromiter((number_of(cell) for cell in values), float, len(values))
+    if isinstance(values, pa.DictionaryArray):
+        return _doubles(pa.array(number(values.dictionary)).take(values.indices))
+    if _textual(values.type):
+        texts = text(values)
+        # One cell at a time: a cell that is no number does not decide how the others are read.
+        known = pc.if_else(pc.match_substring_regex(texts, _NUMBER), texts, pa.scalar(None, TEXT))
+        return _doubles(known.view(pa.large_string()).cast(pa.float64()))
+    if pa.types.is_boolean(values.type):
+        return _doubles(values.cast(pa.int8()))
+    if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
+        return _doubles(values)
+    if pa.types.is_decimal(values.type):
+        return _doubles(_by_distinct(values, number_of, pa.float64()))
+    return np.full(len(values), np.nan)
+
+
+def moment(values: Raw) -> np.ndarray:
+    """`moment_of` each cell of a column."""
+    if not isinstance(values, pa.Array):
+        return np.fromiter((moment_of(cell) for cell in values), np.int64, len(values))
+    if isinstance(values, pa.DictionaryArray):
+        found = pa.array(moment(values.dictionary)).take(values.indices)
+        return _integers(found, NO_MOMENT)
+    if pa.types.is_date(values.type):
+        per_day = 1 if pa.types.is_date32(values.type) else 86_400_000
+        days = _integers(values.view(pa.int32() if per_day == 1 else pa.int64()), NO_MOMENT)
+        return _scaled(days // per_day, days != NO_MOMENT, _DAY, 1)
+    if pa.types.is_timestamp(values.type):
+        ticks = _integers(values.view(pa.int64()), NO_MOMENT)
+        per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[values.type.unit]
+        known = ticks != NO_MOMENT
+        return _scaled(ticks, known, max(10**6 // per_second, 1), max(per_second // 10**6, 1))
+    return _integers(_by_distinct(text(values), moment_of, pa.int64()), NO_MOMENT)
+
+
+def _textual(dtype: pa.DataType) -> bool:
+    kinds = "string", "large_string", "string_view", "binary", "large_binary", "binary_view"
+    return any(getattr(pa.types, f"is_{kind}")(dtype) for kind in kinds)
+
+
+def _by_distinct(values: pa.Array, rule: Callable[[Any], Any], dtype: pa.DataType) -> pa.Array:
+    """A rule for each different value, and then for every cell that has it."""
+    encoded = values.dictionary_encode()
+    found = [rule(cell) for cell in each(encoded.dictionary)]
+    return pa.array(found, dtype).take(encoded.indices)
+
+
+def each(values: Any) -> Iterator[object]:
+    """Python values one by one; one that cannot be had is missing."""
+    for i in range(len(values)):
+        try:
+            value = values[i]
+            yield value.as_py() if isinstance(value, pa.Scalar) else value
+        except Exception:  # noqa: BLE001
+            yield None
+
+
+def _doubles(values: pa.Array) -> np.ndarray:
+    with np.errstate(all="ignore"):  # a signalling NaN would be announced
+        found = values.to_numpy(zero_copy_only=False).astype(float)
+    return np.where(np.isfinite(found), found, np.nan)
+
+
+def _integers(values: pa.Array, missing: int) -> np.ndarray:
+    return values.cast(pa.int64()).fill_null(missing).to_numpy(zero_copy_only=False)
+
+
+def _scaled(ticks: np.ndarray, known: np.ndarray, up: int, down: int) -> np.ndarray:
+    """Whole ticks as microseconds; those that no calendar needs are none."""
+    near = known & (np.abs(np.where(known, ticks, 0) // down) < _LAST_DAY * _DAY // up)
+    return np.where(near, np.where(near, ticks, 0) // down * up, NO_MOMENT)
+
+
+_UNITS = {"Y": 365.25, "M": 30.44, "W": 7, "D": 1, "h": 1 / 24, "m": 1 / 1440, "s": 1 / 86_400}
+
+
+def _microseconds(values: np.ndarray) -> np.ndarray:
+    """NumPy's times of any unit as `moment` has them."""
+    unit, count = np.datetime_data(values.dtype)
+    ticks = values.astype(values.dtype.newbyteorder("=")).view(np.int64)
+    if unit == "generic":
+        return np.full(len(ticks), NO_MOMENT)
+    known = ticks != NO_MOMENT  # NumPy's NaT
+    if unit in _UNITS:
+        near = known & (np.abs(ticks.astype(float)) * count * _UNITS[unit] < _LAST_DAY)
+        days = np.where(near, ticks, 0).view(f"M8[{count}{unit}]").astype("M8[us]").view(np.int64)
+        return np.where(near, days, NO_MOMENT)
+    finer = {"ms": 3, "us": 6, "ns": 9, "ps": 12, "fs": 15, "as": 18}[unit] - 6
+    up, down = (10 ** max(-finer, 0), 10 ** max(finer, 0))
+    near = known & (np.abs(ticks.astype(float)) * count * up / down < _LAST_DAY * _DAY)
+    return np.where(near, np.where(near, ticks, 0) * (count * up) // down, NO_MOMENT)
+
+
+def arrow_of_times(values: np.ndarray) -> pa.Array:
+    """NumPy's times as an Arrow column, read by the same rule."""
+    found = _microseconds(values)
+    return pa.array(found, mask=found == NO_MOMENT).view(pa.timestamp("us"))

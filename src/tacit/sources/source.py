@@ -1,0 +1,131 @@
+"""Where the raw rows are. Paths, headers and types are checked at once; cells are read later.
+
+Whatever the source, reading it gives batches of raw columns; `cells` and `columns` say what a cell
+means, once for all sources.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from tacit.sources import engines, files, tables
+from tacit.sources.cells import Raw
+from tacit.spec.columns import Categorical
+from tacit.spec.errors import SourceError
+from tacit.spec.schema import Schema
+
+Batches = Callable[[Sequence[str]], Iterator[list[Raw]]]
+_LONG_NUMBER = re.compile(r"[+-]?[0-9]{16,}")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A table that has been checked but not read. `batches(names)` reads these columns, once."""
+
+    batches: Batches = field(repr=False)
+
+
+def open_source(data: Any, schema: Schema) -> Source:
+    """Check path, header and column types. No cell is looked at."""
+    wanted = [column.name for column in schema.columns]
+    if schema.unit is not None:
+        wanted.append(schema.unit)
+    if isinstance(data, (str, os.PathLike)):
+        return Source(_path(Path(data), wanted, schema))
+    if engines.is_table(data):
+        _check_names("The table", list(data.columns), wanted)
+        engines.check_stored(data)
+        types = engines.types_of(data)
+        for name in wanted:
+            _check_type(name, types.field(name).type, schema)
+        return Source(lambda names: engines.batches(data, names))
+    return Source(_memory(data, wanted, schema))
+
+
+def _path(path: Path, wanted: list[str], schema: Schema) -> Batches:
+    ending = path.name.lower()
+    if not ending.endswith(files.CSV + files.PARQUET):
+        raise SourceError(f"Expected a .csv, .tsv (or .gz of these) or .parquet path, got {path}.")
+    if any(mark in str(path) for mark in "*?["):
+        raise SourceError(f"Expected a path without *, ? or [, got {path}.")
+    if ending.endswith(files.PARQUET):
+        fields = files.parquet_schema(path)
+        _check_names(str(path), list(fields.names), wanted)
+        for name in wanted:
+            _check_type(name, fields.field(name).type, schema)
+        return lambda names: files.parquet_batches(path, names)
+    header = files.csv_header(path)
+    if not header:  # a file without a byte is a table without a row
+        return lambda names: iter(())
+    _check_names(str(path), header, wanted)
+    return lambda names: files.csv_batches(path, [header.index(name) for name in names])
+
+
+def _memory(data: Any, wanted: list[str], schema: Schema) -> Batches:
+    names, pick = tables.columns_of(data)
+    _check_names("The table", names, wanted)
+    columns = {name: pick(name) for name in wanted}
+    for name, values in columns.items():
+        tables.check_shape(name, values)
+        declared = tables.declared_type(values)
+        if declared is not None:
+            _check_type(name, declared, schema)
+    if len({len(values) for values in columns.values()}) > 1:
+        raise SourceError("Expected all columns to have the same length.")
+    return lambda names: tables.batches([columns[name] for name in names])
+
+
+def _check_names(kind: str, names: Sequence[str], wanted: Sequence[str]) -> None:
+    for name in wanted:
+        if names.count(name) > 1:
+            raise SourceError(f"{kind} has more than one column {name!r}.")
+        if name not in names:
+            # No more than that: a file without a header would have its first record quoted.
+            alike = [other for other in names if _letters(other) == _letters(name)]
+            hint = f"; did you mean {alike[0]!r}?" if alike else "."
+            raise SourceError(f"{kind} has no column {name!r}{hint}")
+
+
+def _letters(name: object) -> str:
+    return "".join(letter for letter in str(name).casefold() if letter.isalnum())
+
+
+def _check_type(name: str, dtype: pa.DataType, schema: Schema) -> None:
+    """Refuse a column whose declared type holds no single values, or merges some of them."""
+    while True:
+        if isinstance(dtype, pa.BaseExtensionType):
+            dtype = dtype.storage_type
+        elif pa.types.is_dictionary(dtype):
+            dtype = dtype.value_type
+        else:
+            break
+    kinds = (pa.types.is_nested, pa.types.is_duration, pa.types.is_time, pa.types.is_interval)
+    if any(refused(dtype) for refused in kinds):
+        raise SourceError(f"Column {name!r} has type {dtype}; expected text, numbers or dates.")
+    if name == schema.unit:
+        if pa.types.is_temporal(dtype):
+            raise SourceError(
+                f"Column {name!r} has type {dtype}; expected text or numbers to name a unit by."
+            )
+        if pa.types.is_floating(dtype):
+            raise SourceError(
+                f"Column {name!r} names the unit and has type {dtype}, in which long whole numbers "
+                "become equal: write it as text or as whole numbers, in pandas "
+                f'df[{name!r}].astype("Int64") before any is missing.'
+            )
+        return
+    column = schema[name]
+    if isinstance(column, Categorical) and pa.types.is_floating(dtype):
+        long = [x for x in column.levels if isinstance(x, str) and _LONG_NUMBER.fullmatch(x)]
+        if long:
+            raise SourceError(
+                f"Column {name!r} has type {dtype}, in which whole numbers as long as the level "
+                f"{long[0]!r} become equal: write it as text or as whole numbers."
+            )

@@ -1,0 +1,533 @@
+"""Every kind of source gives the same integers, and no cell of any of them can fail."""
+
+import csv
+import datetime as dt
+import gzip
+import os
+from collections import deque
+from decimal import Decimal
+from pathlib import Path
+
+import ibis
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import tacit
+from tests.conftest import SMOKERS, exact, smoking
+
+SCHEMA = tacit.Schema(
+    tacit.Categorical("smoker", ["no", "yes"]),
+    tacit.Integer("age", 0, 120),
+    unit="who",
+    max_rows_per_unit=2,
+    neighbours="replace_one",
+)
+QUERY = tacit.Counts(["smoker", "age"])
+
+
+def as_csv(path: Path, newline: str = "\n", opener=open) -> Path:
+    rows = [",".join(SMOKERS), *(",".join(row) for row in zip(*SMOKERS.values(), strict=True))]
+    with opener(path, "wb") as file:
+        file.write((newline.join(rows) + newline).encode())
+    return path
+
+
+def every_source(folder: Path):
+    frame = pd.DataFrame(SMOKERS)
+    yield "dict of arrays", SMOKERS
+    yield "dict of lists", {k: v.tolist() for k, v in SMOKERS.items()}
+    yield "dict of objects", {k: v.astype(object) for k, v in SMOKERS.items()}
+    yield "csv", as_csv(folder / "a.csv")
+    yield "csv as text", str(as_csv(folder / "b.csv"))
+    yield "csv with CRLF", as_csv(folder / "c.csv", "\r\n")
+    yield "csv.gz", as_csv(folder / "d.csv.gz", opener=gzip.open)
+    yield "pandas", frame
+    yield "pandas categories", frame.astype("category")
+    yield "polars", pl.DataFrame(SMOKERS)
+    yield "pyarrow", pa.table(SMOKERS)
+    yield (
+        "pyarrow dictionary",
+        pa.table({k: pa.array(v).dictionary_encode() for k, v in SMOKERS.items()}),
+    )
+    frame.to_parquet(folder / "e.parquet")
+    yield "parquet", folder / "e.parquet"
+    yield "ibis", ibis.duckdb.connect().create_table("t", pa.table(SMOKERS))
+    yield "reversed", {k: v[::-1] for k, v in SMOKERS.items()}
+    yield "more columns", {"other": np.arange(8), **SMOKERS, "smoker2": np.arange(8)}
+
+
+def test_every_source_gives_the_same_integers(tmp_path):
+    expected = exact(SMOKERS, SCHEMA, QUERY)
+    assert expected[:3].sum() == 6  # two of a's three rows, one of b, two of c, one of d
+    for kind, source in every_source(tmp_path):
+        np.testing.assert_array_equal(exact(source, SCHEMA, QUERY), expected, err_msg=kind)
+        assert tacit.Public(source, SCHEMA).release(QUERY, tacit.Exact()).n == 4, kind
+
+
+def column_of_numbers():
+    yield np.array([1, 0, 1, 1])
+    yield np.array([1, 0, 1, 1], dtype="u1")
+    yield np.array([1.0, 0.0, 1.0, 1.0])
+    yield np.array([1.0, 0.0, 1.0, 1.0], dtype="f4")
+    yield [1, 0, 1, 1]
+    yield [1.0, 0, "1", 1]
+    yield ["1", "0", "1", b"1"]
+    yield [Decimal(1), Decimal(0), Decimal(1), 1]
+    yield pd.Series([1, 0, 1, 1], dtype="Int64")
+    yield pl.Series([1, 0, 1, 1])
+    yield pa.array([1, 0, 1, 1])
+
+
+@pytest.mark.parametrize("levels", [[0, 1], ["0", "1"]])
+def test_numbers_mean_the_same_in_every_type(levels):
+    schema = tacit.Schema(tacit.Categorical("x", levels), neighbours="add_remove")
+    for column in column_of_numbers():
+        assert exact({"x": column}, schema, tacit.Counts("x")).tolist() == [1, 3, 0], type(column)
+
+
+@pytest.mark.parametrize(
+    "odd", [None, "n/a", float("nan"), b"\xff", [1], dt.date(2020, 1, 1), 1e308]
+)
+def test_one_odd_cell_changes_no_other(odd):
+    """The trap of inferred types: one "n/a" must not turn a column of numbers into text."""
+    for levels in ([0, 1], ["0", "1"]):
+        schema = tacit.Schema(tacit.Categorical("x", levels), neighbours="add_remove")
+        for cells in ([1, 0, 1], [1.0, 0.0, 1.0], ["1", "0", "1"]):
+            for make in (
+                list,
+                lambda c: np.array(c, dtype=object),
+                lambda c: pd.Series(c, dtype=object),
+            ):
+                data = {"x": make([*cells, odd])}
+                assert exact(data, schema, tacit.Counts("x")).tolist() == [1, 2, 1]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        np.array([True, False, True]),
+        [True, False, True],
+        ["true", "False", "TRUE"],
+        pd.array([True, False, True]),
+    ],
+)
+def test_booleans(column):
+    schema = tacit.Schema(tacit.Categorical("x", [False, True]), neighbours="add_remove")
+    assert exact({"x": column}, schema, tacit.Counts("x")).tolist() == [1, 2, 0]
+
+
+def moments():
+    yield ["2004-11-30", "2005-01-01 23:59:59", "2005-01", "2005"]
+    yield np.array(["2004-11-30", "2005-01-01", "2005-01-31", "2005-01-02"], dtype="M8[s]")
+    yield [dt.date(2004, 11, 30), dt.date(2005, 1, 1), dt.datetime(2005, 1, 2, 3), "2005-01-01"]
+    yield pd.to_datetime(["2004-11-30", "2005-01-01", "2005-01-02", "2005-01-03"])
+    yield pa.array([dt.date(2004, 11, 30), *[dt.date(2005, 1, 1)] * 3])
+
+
+def test_moments_fall_into_public_periods():
+    for column in moments():
+        data = {"t": column if not isinstance(column, pd.DatetimeIndex) else column.to_series()}
+        for every, start, end, counts in (
+            ("month", "2004-11", "2005-01", [1, 0, 3, 0]),
+            ("year", "2005", "2006", [3, 0, 1]),
+            ("day", "2004-11-29", "2004-11-30", [0, 1, 3]),
+        ):
+            column_spec = tacit.Time("t", start, end, every=every)
+            schema = tacit.Schema(column_spec, neighbours="add_remove")
+            assert exact(data, schema, tacit.Counts("t")).tolist() == counts, (column, every)
+
+
+NASTY = [
+    None, "", " ", "NaN", "nan", "inf", "-inf", "1e308", "1e400", "-0.0", "5e-324", "9" * 16,
+    str(10**30), "0x1F", "1_000", "1,5", "½", "\x00", "\ud800", "yes\x00", "YES", " yes ", "'",
+    '"', ";", "infinity", "epoch", "2005-13-45", "9999999-01-01", "-0001-01-01", "DROP TABLE t",
+    "%s", "{x}", "é" * 1000, 1e308, float("inf"), 2**70, object, b"\xff", [1, 2], {}, 1j,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["c", "i", "n", "r", "t", "m", "u"])
+def test_no_cell_can_fail(name):
+    schema = tacit.Schema(
+        tacit.Categorical("c", ["no", "yes"]),
+        tacit.Categorical("i", [0, 1]),
+        tacit.Integer("n", 0, 9),
+        tacit.Real("r", 0, 1),
+        tacit.Time("t", "2005-01-01", "2005-01-03", every="day"),
+        tacit.Time("m", "2005-01", "2005-03"),
+        unit="u",
+        max_rows_per_unit=1,
+        neighbours="replace_one",
+    )
+    names = [*(column.name for column in schema.columns), "u"]
+    cells = ["yes", "1", "3", "0.5", "2005-01-02", "2005-02-01", "someone"]
+    good = dict(zip(names, cells, strict=True))
+    query = tacit.Counts(["c", "i", "n", "t", "m"])
+    base = exact({key: [value] for key, value in good.items()}, schema, query)
+    data = {key: [value] * (len(NASTY) + 1) for key, value in good.items()}
+    data["u"] = [f"person {i}" for i in range(len(NASTY) + 1)]
+    data[name] = [good[name], *NASTY]
+    release = tacit.Public(data, schema).release(query, tacit.Exact())
+    assert np.all(release.value - base >= 0)
+    assert release.value.sum() == len(query.columns) * release.n
+    if name != "u":
+        assert release.n == len(NASTY) + 1
+
+
+# Files -----------------------------------------------------------------------------------------
+
+
+def _fast_and_careful(path, schema, query):
+    """Both roads through a CSV: DuckDB's reader for plain files, and ours for all others."""
+    with pytest.MonkeyPatch.context() as patch:
+        fast = tacit.Public(path, schema).release(query, tacit.Exact())
+        patch.setattr("tacit.sources.files.csv_is_plain", lambda _: False)
+        careful = tacit.Public(path, schema).release(query, tacit.Exact())
+    return fast, careful
+
+
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    st.sampled_from([b"a1,\"\n\r\x00\xff\xc3 ye\t'\\", b"yes,\n", b"yes,\n\r \x00"]).flatmap(
+        lambda letters: st.lists(st.sampled_from(list(letters)), max_size=60)
+    ),
+    st.booleans(),
+    st.booleans(),
+)
+def test_no_bytes_in_a_csv_can_fail_and_both_roads_agree(tmp_path, body, single, crlf):
+    path = tmp_path / "fuzz.csv"
+    text = (b"smoker\n" if single else b"smoker,age\n") + bytes(body)
+    path.write_bytes(text.replace(b"\n", b"\r\n") if crlf else text)
+    fast, careful = _fast_and_careful(path, smoking(), tacit.Counts("smoker"))
+    assert fast.to_dict() == careful.to_dict()
+
+
+CELL = st.text(st.sampled_from("aé,\"\n\r\x00\ud800\U0010f800 '\t"), max_size=5)
+
+
+@settings(
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    st.lists(st.tuples(CELL, st.sampled_from(["yes", "no", "?"])), max_size=6),
+    st.sampled_from(["\n", "\r\n"]),
+)
+def test_what_a_csv_writer_wrote_is_read_back(tmp_path, rows, terminator):
+    path = tmp_path / "written.csv"
+    with path.open("w", newline="", encoding="utf-8", errors="surrogatepass") as file:
+        writer = csv.writer(file, lineterminator=terminator)
+        writer.writerows([("note", "smoker"), *rows])
+    counts = exact(path, smoking("add_remove"), tacit.Counts("smoker"))
+    said = [smoker for _, smoker in rows]
+    assert counts.tolist() == [said.count("no"), said.count("yes"), said.count("?")]
+
+
+@pytest.mark.parametrize("cell", ["z" * 3_000_000, '"' + "q" * 3_000_000 + '"', '"two\nlines"'])
+def test_a_long_cell_does_not_lose_its_row(tmp_path, cell):
+    path = tmp_path / "long.csv"
+    path.write_text(f"note,smoker\nshort,yes\n{cell},yes\nshort,no\n")
+    release = tacit.Public(path, smoking()).release(tacit.Counts("smoker"), tacit.Exact())
+    assert (release.n, release.value.tolist()) == (3, [1, 2, 0])
+
+
+def test_a_csv_row_is_never_lost(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes(
+        b"\xef\xbb\xbfname,smoker\r\n"  # a byte order mark
+        b"Ren\xe9,yes\r\n"  # Latin-1 in a UTF-8 file
+        b"Ana\r\n"  # too short
+        b"Bo,no,extra,cells\r\n"  # too long
+        b'"Multi\nline, quoted",yes\r\n'
+        b"Cy, yes \r\n"
+        b",\r\n"
+    )
+    assert exact(path, smoking("add_remove"), tacit.Counts("smoker")).tolist() == [1, 3, 2]
+
+
+def test_an_empty_table_is_an_answer(tmp_path):
+    files = {"a.csv": "smoker\n", "b.csv": "smoker", "c.tsv": "x\tsmoker\n", "d.csv": ""}
+    for name, text in files.items():
+        path = tmp_path / name
+        path.write_text(text)
+        assert exact(path, smoking("add_remove"), tacit.Counts("smoker")).tolist() == [0, 0, 0]
+    assert exact({"smoker": []}, smoking("add_remove"), tacit.Counts("smoker")).sum() == 0
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda p: p / "none.csv", "No such file"),
+        (lambda p: p / "none.parquet", "No such file"),
+        (lambda p: p, "path"),
+        (lambda p: "visits.xlsx", "Expected a .csv"),
+        (lambda p: "visits*.csv", "without"),
+        (lambda p: 3, "got int"),
+        (lambda p: {"smoker": "yes"}, "list or array"),
+        (lambda p: {"smoker": np.zeros((2, 2))}, "one dimension"),
+        (lambda p: {"other": ["yes"]}, "no column 'smoker'"),
+        (lambda p: {"Smoker": ["yes"]}, "did you mean 'Smoker'"),
+        (lambda p: pa.table({"smoker": [[1]]}), "type"),
+        (lambda p: pa.table({"smoker": pa.array([1], pa.duration("s"))}), "type"),
+        (lambda p: pl.LazyFrame({"smoker": ["yes"]}), "collect"),
+    ],
+)
+def test_paths_headers_and_types_are_refused_in_words(tmp_path, make, says):
+    with pytest.raises(tacit.SourceError, match="(?i)" + says.replace("(", r"\(")):
+        tacit.Public(make(tmp_path), smoking())
+
+
+def test_headers_are_refused_in_words(tmp_path):
+    for text, says in (
+        ("\nyes\n", "no header"),
+        ("smoker,smoker\n", "more than one"),
+    ):
+        path = tmp_path / "x.csv"
+        path.write_text(text)
+        with pytest.raises(tacit.SourceError, match=says):
+            tacit.Public(path, smoking())
+    for name in ("x.parquet", "x.csv.gz"):
+        (tmp_path / name).write_bytes(b"not what it says")
+        with pytest.raises(tacit.SourceError, match="Cannot read"):
+            tacit.Public(tmp_path / name, smoking())
+    with pytest.raises(tacit.SourceError, match="same length"):
+        tacit.Public({"smoker": ["yes"], "u": []}, smoking(unit="u", max_rows_per_unit=1))
+
+
+# Types -----------------------------------------------------------------------------------------
+
+FAR = 2**62
+
+
+class Unprintable(str):
+    def __str__(self) -> str:
+        raise RuntimeError("canary")
+
+
+SIGNALS = np.array([0x7FA00000, 0x3F800000], "<u4").view("<f4")  # a signalling NaN, and 1
+
+HOSTILE = {
+    "signalling": SIGNALS,
+    "signalling in pandas": pd.Series(SIGNALS),
+    "signalling one by one": list(SIGNALS),
+    "durations among cells": ["1", np.timedelta64(5, "s"), dt.timedelta(1)],
+    "big-endian": np.array([1, 5], dtype=">i4"),
+    "no character": np.frombuffer(np.array([0x110000, 49], "<u4").tobytes(), dtype="<U1"),
+    "unprintable": ["1", Unprintable("5"), Unprintable],
+    "extension": pa.ExtensionArray.from_storage(pa.uuid(), pa.array([b"x" * 16], pa.binary(16))),
+    "dictionary": pa.array([b"1", b"\xff", None]).view(pa.string()).dictionary_encode(),
+    "text view": pa.array(["1", None], pa.string_view()),
+    "strings": pd.array(["1", None, "\ud800"], dtype="string[python]"),
+    "sparse": pd.arrays.SparseArray([1.0, np.nan]),
+    "periods": pd.period_range("2005-01", periods=2).to_series(),
+    "numpy extension": pd.arrays.NumpyExtensionArray(np.array([1, "x"], dtype=object)),
+    "polars text": pl.Series(["1", None], dtype=pl.Categorical),
+    "doubles": pa.array([1.0, np.nan, np.inf, -np.inf, 1e300, 2.0**63, 0.5, None]),
+    "halves": np.array([1, np.nan, np.inf, 0.5], dtype="f2"),
+    "decimals": pa.array([Decimal(10) ** 30, Decimal(1), None], pa.decimal128(38, 0)),
+    "big decimals": pa.array([Decimal(10) ** 60, Decimal(1)], pa.decimal256(70, 0)),
+    "broken text": pa.array([b"1", b"caf\xe9", b"\xff"]).view(pa.string()),
+    "bytes": pa.array([b"1", b"\xff", None]),
+    "dates": pa.array([1, 2**31 - 2, -(2**31)], pa.int32()).view(pa.date32()),
+    "seconds": pa.array([0, FAR, -(2**63)]).view(pa.timestamp("s")),
+    "zoned": pa.array([0, FAR, -(2**63), 2**63 - 1]).view(pa.timestamp("us", tz="UTC")),
+    "nanoseconds": pa.array([0, FAR, -(2**63)]).view(pa.timestamp("ns")),
+    "numpy years": np.array([0, 10**6, "NaT"], dtype="M8[Y]"),
+    "booleans": pa.array([True, None, False]),
+    "nothing": pa.nulls(3),
+    "polars": pl.Series([1, None, 2**62]),
+    "polars odd": pl.Series([object(), 1], dtype=pl.Object),
+    "nullable": pd.array([1, None, 2**62], dtype="Int64"),
+    "categories": pd.Categorical([1, None, "x"]),
+    "intervals": pd.arrays.IntervalArray.from_breaks([0, 1, 2]),
+    "masked": np.ma.array([1, 2], mask=[True, False]),
+    "deque": deque([1.0, "z"]),
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_no_type_of_column_can_fail(kind):
+    """Each counted as text, numbers, moments and, where it may be, as the unit."""
+    values = HOSTILE[kind]
+    n = len(values)
+    for spec in (
+        tacit.Categorical("x", ["1", "5"]),
+        tacit.Categorical("x", [1, 5]),
+        tacit.Categorical("x", [False, True]),
+        tacit.Integer("x", 0, 3),
+        tacit.Time("x", "1970-01-01", "1970-01-02", every="day"),
+        tacit.Time("x", "1969", "2001", every="year"),
+    ):
+        schema = tacit.Schema(spec, neighbours="replace_one")
+        assert exact({"x": values}, schema, tacit.Counts("x")).sum() == n
+    schema = tacit.Schema(
+        tacit.Categorical("y", ["a"]), unit="x", max_rows_per_unit=1, neighbours="replace_one"
+    )
+    data = {"x": values, "y": ["a"] * n}
+    try:
+        source = tacit.Public(data, schema)
+    except tacit.SourceError as error:
+        assert "unit" in str(error)  # noqa: PT017
+    else:
+        assert source.release(tacit.Counts("y"), tacit.Exact()).n <= n
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.array([1, 2], dtype=np.longdouble),
+        np.array([1j, 1]),
+        np.zeros(2, dtype=[("a", "i4")]),
+        np.array([1, 2], dtype="m8[s]"),
+        pd.Series(pd.to_timedelta([1, None])),
+        pd.Series([1, 2], dtype="duration[s][pyarrow]"),
+        pl.Series([dt.timedelta(1)] * 2),
+        pl.Series([[1], [2]]),
+        pa.array([1, 2], pa.duration("s")).dictionary_encode(),
+    ],
+    ids=str,
+)
+def test_types_without_single_values_are_refused_before_any_charge(values):
+    with pytest.raises(tacit.SourceError, match="type"):
+        tacit.Public({"smoker": values}, smoking())
+
+
+def test_other_cells_do_not_decide_how_an_id_is_read():
+    """Which of eight rows is kept for one unit, while only the other unit's id changes."""
+    schema = tacit.Schema(
+        tacit.Categorical("x", list("abcdefgh")),
+        unit="id",
+        max_rows_per_unit=1,
+        neighbours="replace_one",
+    )
+    ids = [Decimal("1.50"), dt.date(2020, 1, 1), dt.datetime(2020, 1, 1, 0, 0, 0, 5), "\U0010f001"]
+    others = [Decimal("2.123"), dt.date(2021, 1, 1), dt.datetime(2021, 1, 1), "zz", b"\xff", 7]
+    for one in ids:
+        for make in (list, pd.Categorical, lambda v: pd.Series(v, dtype=object)):
+            if make is pd.Categorical and isinstance(one, dt.datetime):
+                continue  # its type may be a time, which cannot name a unit
+            kept = set()
+            for other in others:
+                data = {"id": make([one] * 8 + [other]), "x": [*"abcdefgh", "none"]}
+                kept.add(tuple(exact(data, schema, tacit.Counts("x"))))
+            assert len(kept) == 1, (one, make)
+    for odd in ([b"t"], [b"\xff"]):
+        chunk = pa.array(["\U0010f001".encode()] * 8 + odd).view(pa.string())
+        data = pa.table({"id": chunk, "x": [*"abcdefgh", "none"]})
+        kept.add(tuple(exact(data, schema, tacit.Counts("x"))))
+    assert len(kept) == 1
+
+
+def test_one_null_changes_no_other_cell():
+    """A null must not turn a column of whole numbers into doubles that merge long ones."""
+    levels = [str(2**62), str(2**62 + 1)]
+    schema = tacit.Schema(tacit.Categorical("x", levels), neighbours="add_remove")
+    for make in (
+        pa.array,
+        pl.Series,
+        list,
+        deque,
+        lambda v: pd.array(v, dtype="Int64"),
+        lambda v: pd.Series(v, dtype="int64[pyarrow]"),
+        lambda v: pd.Series(v, dtype=object),
+    ):
+        for odd in (2**62, None):
+            counts = exact({"x": make([2**62, 2**62 + 1, odd])}, schema, tacit.Counts("x"))
+            assert counts.tolist() == ([2, 1, 0] if odd else [1, 1, 1]), make
+
+
+def ids():
+    yield pa.array([Decimal(2**60 + i) for i in range(4)], pa.decimal128(20, 0))
+    yield [b"M\xfcller", b"M\xf6ller", "M\udcf6\udcf6ller", "M\ufffdller"]
+    yield ["\ud800", "\ud801", "\U0010f000", "\U0010f800\U0010f000"]
+    yield pl.Series([2**60, 2**60 + 1, 2**60 + 2, None])
+    yield np.array([2**60, 2**60 + 1, 2**60 + 2, 7])
+    yield [1e17, 1e17 + 16, 0.1, 0.1 + 2e-17 * 8]
+    yield pa.array([b"\xfc", b"\xf6", b"a", b"b"]).view(pa.string())
+    yield [10**5000, 10**5000 + 1, "a", "A"]
+    yield pa.chunked_array([["\U0010f4ff", "a"], pa.array([b"\xff", b"b"]).view(pa.string())])
+    yield pd.Categorical([dt.date(2020, 1, 1), dt.datetime(2020, 1, 1), "x", "y"])
+    # two different texts of the same MD5
+    clash = "TEXTCOLLBYfGiJUETHQ4hAcKSMd5zYpgqf1YRDhkmxHkhPWptrkoyz28wnI9V0aHeAuaKnak"
+    yield [clash, clash.replace("4hA", "4hE"), "a", "b"]
+
+
+def test_different_ids_are_different_units(tmp_path):
+    schema = smoking(unit="id", max_rows_per_unit=1)
+    for column in ids():
+        data = {"id": column, "smoker": ["yes"] * 4}
+        people = 4 - sum(value is None for value in list(column))
+        release = tacit.Public(data, schema).release(tacit.Counts("smoker"), tacit.Exact())
+        assert release.n == people, column
+    path = tmp_path / "latin.csv"
+    path.write_bytes(
+        b"id,smoker\nM\xfcller,yes\nM\xf6ller,yes\nM\xef\xbf\xbdller,no\na\rb,no\na b,no\n"
+    )
+    assert tacit.Public(path, schema).release(tacit.Counts("smoker"), tacit.Exact()).n == 5
+    for terminator in ("\n", "\r\n"):
+        with path.open("w", newline="", encoding="utf-8") as file:
+            names = ["a\r\nb", "a\nb", "a\rb", "a\U0010f80db", "ab", "ab\r", "ab\n"]
+            rows = [("smoker", "id"), *(("yes", name) for name in names)]
+            csv.writer(file, lineterminator=terminator, quoting=csv.QUOTE_ALL).writerows(rows)
+        release = tacit.Public(path, schema).release(tacit.Counts("smoker"), tacit.Exact())
+        assert release.n == 5  # blanks at the end are trimmed, and only there
+
+
+def test_an_engine_that_ignores_case_does_not_merge_units():
+    engine = ibis.duckdb.connect()
+    engine.raw_sql("SET default_collation='nocase'")
+    table = engine.create_table("t", pa.table({"id": ["a", "A"], "smoker": ["yes", "no"]}))
+    schema = smoking(unit="id", max_rows_per_unit=1)
+    assert tacit.Public(table, schema).release(tacit.Counts("smoker"), tacit.Exact()).n == 2
+
+
+def test_times_cannot_name_a_unit(tmp_path):
+    schema = smoking(unit="id", max_rows_per_unit=1)
+    moment = np.array(["2005-01-01"], dtype="M8[ns]")
+    table = pa.table({"id": moment, "smoker": ["yes"]})
+    pq.write_table(table, tmp_path / "t.parquet")
+    frame = pd.DataFrame({"id": moment, "smoker": ["yes"]})
+    path = tmp_path / "t.parquet"
+    stored = ibis.duckdb.connect().create_table("t", table)
+    for source in (table, frame, pl.from_arrow(table), path, stored):
+        with pytest.raises(tacit.SourceError, match="unit"):
+            tacit.Public(source, schema)
+
+
+def test_hostile_parquet_is_read(tmp_path):
+    texts = pa.array([b"yes", b"caf\xe9", b"no"]).view(pa.string())
+    pq.write_table(pa.table({"smoker": texts}), tmp_path / "x.parquet")
+    counts = exact(tmp_path / "x.parquet", smoking("add_remove"), tacit.Counts("smoker"))
+    assert counts.tolist() == [1, 1, 1]
+    (tmp_path / "f0=no").mkdir()  # a partition's name is not a column
+    (tmp_path / "f0=no" / "f.csv").write_text("smoker\nyes\n")
+    counts = exact(tmp_path / "f0=no" / "f.csv", smoking("add_remove"), tacit.Counts("smoker"))
+    assert counts.tolist() == [0, 1, 0]
+    (tmp_path / "smoker=no").mkdir()
+    inner = tmp_path / "smoker=no" / "f.parquet"
+    pq.write_table(pa.table({"smoker": ["yes"]}), inner)
+    counts = exact(inner, smoking("add_remove"), tacit.Counts("smoker"))
+    assert counts.tolist() == [0, 1, 0]
+
+
+def test_a_file_without_a_header_is_not_quoted_back(tmp_path):
+    path = tmp_path / "h.csv"
+    for text in ("SECRETCELL12345,42\nx,1\n", "my smoker SECRET,7\n", "a,smoker\rSECRET,b\r"):
+        path.write_bytes(text.encode())
+        with pytest.raises(tacit.SourceError) as caught:
+            tacit.Public(path, smoking())
+        assert "SECRET" not in str(caught.value)
+
+
+def test_nothing_is_left_in_the_temporary_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"smoker\nyes\n\xff\n")
+    exact(path, smoking(), tacit.Counts("smoker"))
+    assert os.listdir(tmp_path) == ["a.csv"]
