@@ -1,23 +1,32 @@
 """The ledger's promises, one by one."""
 
+import builtins
+import io
 import json
 import multiprocessing as mp
 import os
 import random
+import re
+import resource
 import signal
 import sqlite3
 import stat
 import threading
 import time
+import traceback
+from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import tacit
 from tacit.spec.certificate import LedgerMark
-from tacit.wall import _wall
-from tacit.wall.answers._counts import ResolvedCounts
-from tests.conftest import SMOKERS, smoking
+from tacit.wall import wall as gate
+from tacit.wall.statistics.counts import CountsAnswer
+from tacit.wall.statistics.statistic import Statistic
+from tests.conftest import SMOKERS, smoking, without_note
 
 QUERY = tacit.Counts(tacit.Is("smoker", "yes"))
 
@@ -47,7 +56,7 @@ def test_a_failure_after_the_charge_still_costs(path, monkeypatch, step):
     def fail(*_):
         raise RuntimeError("the canary 4711")
 
-    monkeypatch.setattr(_wall if step == "publish" else ResolvedCounts, step, fail)
+    monkeypatch.setattr(gate if step == "publish" else CountsAnswer, step, fail)
     with pytest.raises((tacit.SourceError, RuntimeError)) as caught:
         wall.release(QUERY, tacit.Laplace(0.4))
     if step != "publish":
@@ -61,7 +70,7 @@ def test_a_failure_after_the_charge_still_costs(path, monkeypatch, step):
 def test_nothing_is_read_unless_the_charge_is_on_disk(path, monkeypatch):
     wall = make_wall(path)
     seen = []
-    monkeypatch.setattr(ResolvedCounts, "evaluate", lambda *_: seen.append(kinds(path)))
+    monkeypatch.setattr(CountsAnswer, "evaluate", lambda *_: seen.append(kinds(path)))
     with pytest.raises(tacit.SourceError):
         wall.release(QUERY, tacit.Laplace(0.4))
     assert seen == [["created", "charge"]]
@@ -69,28 +78,185 @@ def test_nothing_is_read_unless_the_charge_is_on_disk(path, monkeypatch):
     for how in (tacit.Laplace(0.7), tacit.Exact()):
         with pytest.raises(tacit.TacitError):
             wall.release(QUERY, how)
-    wall._ledger._path.chmod(0o400)
+    path.chmod(0o400)
     monkeypatch.setattr(wall._ledger, "charge", _raise)
     with pytest.raises(OSError, match="disk full"):
         wall.release(QUERY, tacit.Laplace(0.1))
     assert seen == []
 
 
-def _raise(*_):
+def _raise(*_, **__):
     raise OSError("disk full")
 
 
-def test_a_retry_is_a_new_charge_but_a_stored_release_is_replayed(path, monkeypatch):
+def test_a_charge_without_an_answer_is_answered_under_its_name(path, monkeypatch):
     wall = make_wall(path)
     with monkeypatch.context() as patch:
-        patch.setattr(ResolvedCounts, "sample", _raise)
+        patch.setattr(CountsAnswer, "sample", _raise)
+        for name in ("smoking", None):
+            with pytest.raises(tacit.SourceError, match="spent"):
+                wall.release(QUERY, tacit.Laplace(0.25), name=name)
         with pytest.raises(tacit.SourceError, match="spent"):
-            wall.release(QUERY, tacit.Laplace(0.25), name="smoking")
+            make_wall(path).release(QUERY, tacit.Laplace(0.25), name="smoking")
+    wall.release(QUERY, tacit.Laplace(0.5))  # nothing is left: what follows is paid for
     first = wall.release(QUERY, tacit.Laplace(0.25), name="smoking")
     again = make_wall(path).release(QUERY, tacit.Laplace(0.25), name="smoking")
-    assert again == first
-    assert kinds(path) == ["created", "charge", "charge", "release"]
-    assert str(wall.remaining.epsilon) == "0.50"
+    assert without_note(again) == first
+    takeovers = ["takeover", "charge", "takeover", "release"]
+    assert kinds(path) == ["created", "charge", "charge", *takeovers]
+    assert tacit.Ledger(path).entries()[1]["hash"] == first.certificate.ledger.head
+    assert wall.remaining.epsilon == 0
+    tacit.Ledger(path).verify(first.certificate.ledger)
+
+
+def test_a_stored_answer_says_so_and_from_when(path):
+    first = make_wall(path).release(QUERY, tacit.Laplace(0.25), name="smoking")
+    grown = tacit.Wall(
+        {"smoker": ["yes"] * 5000}, smoking(), budget=tacit.Budget(1, 1e-6), ledger=path
+    )
+    again = grown.release(QUERY, tacit.Laplace(0.25), name="smoking")
+    (note,) = set(again.certificate.assumptions) - set(first.certificate.assumptions)
+    time = tacit.Ledger(path).entries()[-1]["time"]
+    assert note.startswith(f"answered again from the ledger: first released {time}; data that")
+    assert without_note(again) == first
+    assert note in str(again.certificate)
+    assert tacit.Release.from_json(again.to_json()) == again
+    third = grown.release(QUERY, tacit.Laplace(0.25), name="smoking")
+    assert third == again  # one note, however often
+
+
+def local_values(error):
+    """All local variables that a traceback, or one that it hides, would show."""
+    while error is not None:
+        for frame, _ in traceback.walk_tb(error.__traceback__):
+            if Path(frame.f_code.co_filename).is_relative_to(Path(tacit.__file__).parent):
+                yield from frame.f_locals.values()
+        error = error.__context__
+
+
+@contextmanager
+def full_disk():
+    """Not a byte more can be written to any file."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_an_answer_that_cannot_be_stored_is_not_shown_and_can_be_had(path, monkeypatch):
+    wall, query = make_wall(path), tacit.Counts("smoker")
+    exact = tacit.Public(SMOKERS, smoking()).release(query, tacit.Exact()).steps
+    attempts, publish, keep = [], gate.publish, wall._ledger.keep
+
+    def recorded(*given):
+        attempts.append(publish(*given))
+        return attempts[-1]
+
+    def failing(*given):
+        with full_disk():
+            return keep(*given)
+
+    monkeypatch.setattr(gate, "publish", recorded)
+    monkeypatch.setattr(wall._ledger, "keep", failing)
+    with pytest.raises(tacit.LedgerError, match=r"disk.*not stored.*budget is spent") as caught:
+        wall.release(query, tacit.Laplace(0.9), name="x")
+    assert "without another charge" in str(caught.value)
+    assert "Nothing was read" not in str(caught.value)
+    (lost,) = attempts
+    values = list(local_values(caught.value))
+    assert any(value is wall for given in values if isinstance(given, tuple) for value in given)
+    for value in values:
+        assert not isinstance(value, (Statistic, tacit.Release))
+        assert not (isinstance(value, str) and lost.to_json() in value)
+        if isinstance(value, np.ndarray):
+            assert not np.array_equal(value, exact)
+            assert not np.array_equal(value, lost.steps)
+    monkeypatch.undo()
+    again = wall.release(query, tacit.Laplace(0.9), name="x")
+    assert without_note(wall.release(query, tacit.Laplace(0.9), name="x")) == again
+    assert kinds(path) == ["created", "charge", "takeover", "release"]
+
+
+def test_an_interrupted_release_shows_nothing(path, monkeypatch):
+    wall = make_wall(path)
+
+    def interrupted(self, statistic, noise, words):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(CountsAnswer, "sample", interrupted)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        wall.release(QUERY, tacit.Laplace(0.1))
+    assert not any(isinstance(value, Statistic) for value in local_values(caught.value))
+    assert "4711" not in repr(Statistic(np.array([4711]), 4711))
+
+
+def test_a_charge_that_cannot_be_written_reads_and_costs_nothing(path, monkeypatch):
+    wall = make_wall(path)
+    monkeypatch.setattr(CountsAnswer, "evaluate", _raise)
+    with full_disk(), pytest.raises(tacit.LedgerError, match=r"No data were read and no budget"):
+        wall.release(QUERY, tacit.Laplace(0.1), name="x")
+    assert kinds(path) == ["created"]
+
+
+def test_what_is_stored_is_what_is_handed_out(path, monkeypatch):
+    """A second process takes over and answers while the first is still busy."""
+    wall, others = make_wall(path), []
+    publish = gate.publish
+
+    def slow(*given):
+        monkeypatch.setattr(gate, "publish", publish)
+        others.append(make_wall(path).release(QUERY, tacit.Laplace("0.001"), name="x"))
+        return publish(*given)
+
+    monkeypatch.setattr(gate, "publish", slow)
+    late = wall.release(QUERY, tacit.Laplace("0.001"), name="x")
+    assert late.steps.tolist() == others[0].steps.tolist()
+    assert kinds(path) == ["created", "charge", "takeover", "release"]
+
+
+def test_only_who_claimed_a_name_may_store(path):
+    ledger = make_wall(path)._ledger
+    with pytest.raises(tacit.LedgerError, match="not claimed"):
+        ledger.keep("x", "0" * 64, "{}")
+    charge = ledger.charge(tacit.Budget("0.1"), {}, "x", "q", takeover=True)
+    taken = tacit.Ledger(path).charge(tacit.Budget("0.1"), {}, "x", "q", takeover=True)
+    other = ledger.charge(tacit.Budget("0.1"), {}, "y", "q", takeover=True)
+    assert charge.mark == taken.mark
+    for token in (other.token, "", "0" * 64):
+        with pytest.raises(tacit.LedgerError, match="not claimed"):
+            ledger.keep("x", token, "{}")
+    assert ledger.keep("x", charge.token, "first") is None
+    assert ledger.keep("x", taken.token, "second").body == "first"
+    assert tacit.Ledger(path).charge(tacit.Budget(9), {}, "x", "q").stored.body == "first"
+
+
+def _ask_for_one_name(path: str, start, answers) -> None:
+    wall = make_wall(path)
+    start.wait(60)
+    release = wall.release(tacit.Counts("smoker"), tacit.Laplace("0.001"), name="x")
+    answers.put((release.steps.tolist(), release.certificate.ledger.entry))
+
+
+def test_eight_processes_that_ask_under_one_name_get_one_answer(path):
+    make_wall(path)
+    context = fresh_processes()
+    start, answers = context.Barrier(8), context.Queue()
+    asking = [
+        context.Process(target=_ask_for_one_name, args=(str(path), start, answers))
+        for _ in range(8)
+    ]
+    for process in asking:
+        process.start()
+    given = [answers.get(timeout=60) for _ in asking]
+    for process in asking:
+        process.join(60)
+    assert given == [given[0]] * 8
+    assert given[0][1] == 2
+    assert sorted(set(kinds(path)) - {"takeover"}) == ["charge", "created", "release"]
+    assert kinds(path).count("charge") == kinds(path).count("release") == 1
+    tacit.Ledger(path).verify()
 
 
 def test_a_used_name_answers_one_question_only(path):
@@ -114,7 +280,7 @@ def test_a_used_name_answers_one_question_only(path):
 
 def test_a_locked_ledger_refuses(path, monkeypatch):
     wall = make_wall(path)
-    monkeypatch.setattr("tacit.wall._ledger._WAIT_SECONDS", 0.05)
+    monkeypatch.setattr("tacit.wall.store._WAIT_SECONDS", 0.05)
     with sqlite3.connect(path, isolation_level=None) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(tacit.LedgerError, match="locked"):
@@ -190,6 +356,90 @@ def test_an_open_wall_notices_a_rolled_back_ledger(path, tmp_path):
         tacit.Ledger(path).verify(mark)  # a later head can
 
 
+def test_a_ledger_with_two_hard_links_is_refused(path, tmp_path):
+    """SQLite's journal belongs to a name: through another name a charge could be rolled back."""
+    wall = make_wall(path)
+    other = tmp_path / "other.ledger"
+    os.link(path, other)
+    ledger = tacit.Ledger(path)
+    for ask in (
+        lambda: wall.release(QUERY, tacit.Laplace(0.1)),
+        lambda: wall.remaining,
+        lambda: make_wall(path),
+        lambda: make_wall(other),
+        lambda: ledger.raise_budget(tacit.Budget(2, 1e-6), "more"),
+        ledger.entries,
+        ledger.verify,
+    ):
+        with pytest.raises(tacit.LedgerError, match="2 hard links"):
+            ask()
+    other.unlink()
+    wall.release(QUERY, tacit.Laplace(0.1))
+    assert kinds(path) == ["created", "charge"]
+
+
+def test_a_ledger_is_opened_by_its_real_path(path, tmp_path):
+    (tmp_path / "a").mkdir()
+    real = tmp_path / "a" / "real.ledger"
+    path.symlink_to(real)
+    wall = make_wall(path)  # creates the file that the link names
+    assert real.is_file()
+    assert path.is_symlink()
+    path.unlink()  # what the link names later does not matter
+    path.symlink_to(tmp_path / "b.ledger")
+    wall.release(QUERY, tacit.Laplace(0.1))
+    assert kinds(real) == ["created", "charge"]
+    assert not (tmp_path / "b.ledger").exists()
+
+
+def test_a_creator_that_died_before_it_removed_its_draft_does_no_harm(path, tmp_path):
+    make_wall(path)
+    (tmp_path / ".ledger-killed").mkdir()
+    os.link(path, tmp_path / ".ledger-killed" / "draft")
+    make_wall(path).release(QUERY, tacit.Laplace(0.1))
+    assert path.stat().st_nlink == 1
+
+
+def test_looking_at_the_file_never_opens_it(path, monkeypatch):
+    """To close another descriptor of a SQLite file would drop its POSIX locks."""
+    wall = make_wall(path)
+    opened = []
+    for module, name in ((os, "open"), (io, "open"), (builtins, "open")):
+        real = getattr(module, name)
+        monkeypatch.setattr(
+            module,
+            name,
+            lambda file, *a, real=real, **k: (opened.append(file), real(file, *a, **k))[1],
+        )
+    wall.release(QUERY, tacit.Laplace(0.1))
+    monkeypatch.undo()
+    assert str(path) not in map(str, opened)
+
+
+def test_two_histories_after_a_rollback_have_different_heads(path, monkeypatch):
+    """The same charge in the same second, on a copy that was put back."""
+
+    class Frozen(datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return datetime(2026, 1, 1, tzinfo=tz)
+
+    monkeypatch.setattr("tacit.wall.ledger.datetime", Frozen)
+    make_wall(path)
+    before = path.read_bytes()
+    marks = []
+    for _ in range(2):
+        path.write_bytes(before)
+        marks.append(make_wall(path).release(QUERY, tacit.Laplace(0.4)).certificate.ledger)
+    assert marks[0].entry == marks[1].entry
+    assert marks[0].head != marks[1].head
+    tacit.Ledger(path).verify(marks[1])
+    with pytest.raises(tacit.LedgerError, match="rolled back"):
+        tacit.Ledger(path).verify(marks[0])
+    nonces = [entry["nonce"] for entry in tacit.Ledger(path).entries()]
+    assert len({len(bytes.fromhex(nonce)) for nonce in nonces} | {16}) == 1
+
+
 def test_an_unwritable_folder_is_said(tmp_path):
     with pytest.raises(tacit.LedgerError, match="Cannot create"):
         make_wall(tmp_path / "nowhere" / "x.ledger")
@@ -250,6 +500,42 @@ def test_four_processes_racing_under_sigkill_never_exceed_the_cap(path, tmp_path
     assert len(released) == len(lines)  # no charge paid for two releases
     assert released.items() <= charges.items()  # every release has its charge
     assert len(charges) - len(released) <= kills
+
+
+def _ask_for_names(path: str, out: str) -> None:
+    wall = make_wall(path)
+    for at in range(40):
+        name = f"name-{at}"
+        release = wall.release(tacit.Counts("smoker"), tacit.Laplace("0.001"), name=name)
+        with open(out, "ab", buffering=0) as file:
+            file.write(f"{name} {release.steps.tolist()}\n".encode())
+
+
+def test_names_under_sigkill_have_one_charge_and_one_answer(path, tmp_path):
+    make_wall(path)
+    out = tmp_path / "released"
+    out.touch()
+    context, chance = fresh_processes(), random.Random(6)
+
+    def start():
+        process = context.Process(target=_ask_for_names, args=(str(path), str(out)))
+        process.start()
+        return process
+
+    racers = [start() for _ in range(3)]
+    kills, deadline = 0, time.monotonic() + 120
+    while any(p.is_alive() for p in racers) and time.monotonic() < deadline:
+        time.sleep(0.02)
+        for i, process in enumerate(racers):
+            if process.is_alive() and len(kinds(path)) > 3 and kills < 6 and chance.random() < 0.2:
+                os.kill(process.pid, signal.SIGKILL)
+                process.join()
+                racers[i], kills = start(), kills + 1
+    assert [p.exitcode for p in racers] == [0] * 3
+    assert kills > 0
+    assert len(set(out.read_text().splitlines())) == 40  # each name has one answer
+    assert kinds(path).count("charge") == kinds(path).count("release") == 40
+    tacit.Ledger(path).verify()
 
 
 def test_threads_share_one_wall(path):
@@ -358,6 +644,7 @@ def test_it_holds_no_statistic_and_is_private_to_its_owner(path, tmp_path):
     wall = tacit.Wall(data, smoking("add_remove"), budget=tacit.Budget(9), ledger=path)
     wall.release(tacit.Counts("smoker"), tacit.Laplace(0.01))
     text = b"".join(part.read_bytes() for part in tmp_path.iterdir())
+    text = re.sub(rb"[0-9a-f]{16,}", b"", text)  # hashes and nonces hold any four digits by chance
     for secret in (b"4711", b"1289", b"6000"):
         assert secret not in text
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -366,7 +653,7 @@ def test_it_holds_no_statistic_and_is_private_to_its_owner(path, tmp_path):
 def test_memory_is_stamped_and_dies_with_its_process():
     wall = make_wall(":memory:")
     release = wall.release(QUERY, tacit.Laplace(0.4), name="x")
-    assert wall.release(QUERY, tacit.Laplace(0.4), name="x") == release
+    assert without_note(wall.release(QUERY, tacit.Laplace(0.4), name="x")) == release
     assert any("memory" in text for text in release.certificate.assumptions)
     with pytest.raises(tacit.OverBudget):
         wall.release(QUERY, tacit.Laplace(0.7))

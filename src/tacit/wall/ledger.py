@@ -1,0 +1,252 @@
+"""A durable budget: append-only, hash-chained, and charged before anything is read.
+
+One file (`store`) holds what is pinned (budget, unit, relation, schema), the entries, and the
+releases that were paid for, so that a name can be replayed. It holds nothing else about the data.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from tacit.spec.budget import Budget
+from tacit.spec.certificate import LedgerMark
+from tacit.spec.errors import LedgerError, OverBudget
+from tacit.wall.chain import Answered, Chain, digest, link
+from tacit.wall.store import Store
+
+_ALL_AFTER = "SELECT seq, body, hash FROM entries WHERE seq > ? ORDER BY seq"
+_ONE_HASH = "SELECT hash FROM entries WHERE seq = ?"
+_LOOKED = "Nothing was read from the data."
+_UNPAID = "No data were read and no budget was spent."
+
+
+@dataclass(frozen=True)
+class Stored:
+    """An answer that was given before, and when it was stored."""
+
+    body: str
+    time: str
+
+
+@dataclass(frozen=True)
+class Charge:
+    """What was paid: a mark to print on the release, and a token that allows to store one answer.
+
+    Or, if the name has been answered, what is stored under it.
+    """
+
+    mark: LedgerMark
+    token: str
+    stored: Stored | None = None
+
+
+class Ledger:
+    """The ledger of one protected population."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._store = Store(path)
+        self._chain = Chain()
+        self._written: list[tuple[int, str, str]] = []
+
+    @property
+    def durable(self) -> bool:
+        return self._store.durable
+
+    def open(self, pins: Mapping[str, Any], budget: Budget) -> None:
+        """Create the ledger, or check that it was created for the same population and terms."""
+        first = {
+            "kind": "created",
+            "ledger": secrets.token_hex(8),
+            "pins": dict(pins),
+            "epsilon": str(budget.epsilon),
+            "delta": str(budget.delta),
+        }
+        self._store.create(lambda connection: _insert(connection, Chain(), first))
+        chain = self.read()
+        for what, pinned in chain.pins.items():
+            if pins.get(what) != pinned:
+                raise LedgerError(
+                    f"The ledger was created with {what} = {pinned!r}, not {pins.get(what)!r}: "
+                    "keep to that, or use a new ledger for a new population."
+                )
+        if chain.limit != budget:
+            raise LedgerError(
+                f"The ledger was created with a budget of {chain.limit}, not {budget}: "
+                "keep to that, or raise it on the record with 'tacit ledger raise'."
+            )
+
+    def read(self) -> Chain:
+        """What the ledger says now, after checking the chain."""
+        with self._store.session("BEGIN", _LOOKED) as connection:
+            return self._advance(connection)
+
+    def entries(self) -> list[dict[str, Any]]:
+        """All entries, after checking the chain."""
+        with self._store.session("BEGIN", _LOOKED) as connection:
+            self._advance(connection)
+            rows = connection.execute(_ALL_AFTER, (0,)).fetchall()
+        return [{"entry": seq, **json.loads(body), "hash": hash_} for seq, body, hash_ in rows]
+
+    def verify(self, mark: LedgerMark | None = None) -> Chain:
+        """Check every link, every stored release and, given a mark, that its entry is here."""
+        with self._store.session("BEGIN", _LOOKED) as connection:
+            self._chain = Chain()
+            chain = self._advance(connection)
+            stored = connection.execute("SELECT name, body FROM releases").fetchall()
+            if len(stored) != len(chain.answers):
+                raise LedgerError("The ledger is broken: a stored release is gone or twice there.")
+            for name, body in stored:
+                _check_stored(body, chain.answers.get(name))
+            if mark is not None:
+                whole = type(mark.entry) is int and 0 < mark.entry <= chain.seq
+                row = connection.execute(_ONE_HASH, (mark.entry if whole else 0,)).fetchone()
+                if row is None or row[0] != mark.head:
+                    raise LedgerError(
+                        f"The ledger does not hold entry {mark.entry} of this certificate: "
+                        "it was cut, rolled back, or is another ledger."
+                    )
+        return chain
+
+    def charge(
+        self,
+        cost: Budget,
+        event: Mapping[str, Any],
+        name: str | None,
+        question: str,
+        *,
+        takeover: bool = False,
+    ) -> Charge:
+        """Check and append as one step; the charge is on disk when this returns.
+
+        A charge under a name claims it. With `takeover`, a claim that has no answer yet is
+        answered without another charge: for those who let nothing out that `keep` has not stored.
+        """
+        with self._transaction(_UNPAID) as connection:
+            chain = self._advance(connection)
+            claim = None if name is None else chain.claims.get(name)
+            if name is not None and claim is not None:
+                if claim.question != question:
+                    raise LedgerError(
+                        f"The name {name!r} was used for a different question: choose another. "
+                        f"{_UNPAID}"
+                    )
+                stored = self._stored(connection, chain, name)
+                if stored is not None:
+                    return Charge(claim.mark, "", stored)
+                if takeover:  # proof: claim
+                    taken = self._append(connection, {"kind": "takeover", "name": name})
+                    return Charge(claim.mark, taken.head)
+            if not (chain.spent + cost).within(chain.limit):  # proof: budget
+                raise OverBudget(str(cost), str(chain.left))
+            mark = self._append(
+                connection,
+                {
+                    "kind": "charge",
+                    "name": name,
+                    "question": question,
+                    "epsilon": str(cost.epsilon),
+                    "delta": str(cost.delta),
+                    "event": dict(event),
+                },
+            )
+        return Charge(mark, mark.head)
+
+    def keep(self, name: str, token: str, answer: str) -> Stored | None:
+        """Store an answer if none is stored under the name; else return the one that is.
+
+        The first of several holders of a claim stores, be it the last to have taken it over or
+        not: an answer that waited for a holder who died would never be given.
+        """
+        with self._transaction("The answer was not stored.") as connection:
+            chain = self._advance(connection)
+            stored = self._stored(connection, chain, name)
+            if stored is not None:
+                return stored
+            if name not in chain.claims or token not in chain.claims[name].tokens:
+                raise LedgerError(f"The name {name!r} is not claimed by this process.")
+            connection.execute("INSERT INTO releases VALUES (?, ?)", (name, answer))
+            facts = {"name": name, "claim": token, "sha256": digest(answer)}
+            self._append(connection, {"kind": "release", **facts})
+        return None
+
+    def raise_budget(self, budget: Budget, reason: str) -> None:
+        """Allow more from now on; the decision and its reason stay on the record."""
+        if not reason.strip():
+            raise LedgerError("Expected a reason for raising the budget.")
+        with self._transaction("The budget was not raised.") as connection:
+            limit = self._advance(connection).limit
+            if budget.epsilon < limit.epsilon or budget.delta < limit.delta or budget == limit:
+                raise LedgerError(f"Expected a larger budget than {limit}, got {budget}.")
+            self._append(
+                connection,
+                {
+                    "kind": "raised",
+                    "epsilon": str(budget.epsilon),
+                    "delta": str(budget.delta),
+                    "reason": reason,
+                },
+            )
+
+    @staticmethod
+    def _stored(connection: sqlite3.Connection, chain: Chain, name: str) -> Stored | None:
+        row = connection.execute("SELECT body FROM releases WHERE name = ?", (name,)).fetchone()
+        answered = chain.answers.get(name)
+        if row is None and answered is None:
+            return None
+        return _check_stored(None if row is None else row[0], answered)
+
+    def _append(self, connection: sqlite3.Connection, entry: Mapping[str, Any]) -> LedgerMark:
+        row = _insert(connection, self._chain, entry)
+        self._written.append(row)
+        return LedgerMark(self._chain.ledger, row[0], row[2])
+
+    def _advance(self, connection: sqlite3.Connection) -> Chain:
+        """Check what was added since the last look, and that what was seen is still there."""
+        chain = self._chain
+        if chain.seq:
+            row = connection.execute(_ONE_HASH, (chain.seq,)).fetchone()
+            if row is None or row[0] != chain.head:
+                raise LedgerError("The ledger is broken: it was cut or rolled back.")
+        for seq, body, stored_hash in connection.execute(_ALL_AFTER, (chain.seq,)).fetchall():
+            chain.follow(seq, body, stored_hash)
+        # The end of the chain stands in a second place, so that a damaged page cannot hide it.
+        if connection.execute("SELECT seq, hash FROM head").fetchall() != [(chain.seq, chain.head)]:
+            raise LedgerError("The ledger is broken: its last entries are gone.")
+        return chain
+
+    @contextmanager
+    def _transaction(self, outcome: str) -> Iterator[sqlite3.Connection]:
+        """A session for writing: alone from its start, committed if nothing was raised."""
+        with self._store.session("BEGIN IMMEDIATE", outcome) as connection:
+            self._written.clear()
+            yield connection
+            connection.execute("COMMIT")
+            for row in self._written:  # only what is on disk is remembered
+                self._chain.follow(*row)
+
+
+def _check_stored(body: Any, answered: Answered | None) -> Stored:
+    if not isinstance(body, str) or answered is None or digest(body) != answered.sha256:
+        raise LedgerError("The ledger is broken: a stored release was changed.")
+    return Stored(body, answered.time)
+
+
+def _insert(
+    connection: sqlite3.Connection, chain: Chain, entry: Mapping[str, Any]
+) -> tuple[int, str, str]:
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    # proof: nonce. Equal entries written on two copies of a ledger have different hashes.
+    body = json.dumps({"time": now, "nonce": secrets.token_hex(16), **entry})
+    row = (chain.seq + 1, body, link(chain.head, chain.seq + 1, body))
+    connection.execute("INSERT INTO entries VALUES (?, ?, ?)", row)
+    connection.execute("DELETE FROM head")
+    connection.execute("INSERT INTO head VALUES (?, ?)", (row[0], row[2]))
+    return row

@@ -1,0 +1,157 @@
+"""The SQLite file of a ledger: its tables, its creation, and one consistent session at a time.
+
+Every session opens the file anew, so that nothing is shared across a fork.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from tacit.spec.errors import LedgerError
+
+_VERSION = 2
+_APPLICATION = 0x7AC17
+_WAIT_SECONDS = 30.0
+_TABLES = """
+CREATE TABLE entries (seq INTEGER PRIMARY KEY, body TEXT NOT NULL, hash TEXT NOT NULL);
+CREATE TABLE releases (name TEXT NOT NULL, body TEXT NOT NULL);
+CREATE TABLE head (seq INTEGER NOT NULL, hash TEXT NOT NULL);
+"""
+_EXPECTED = [(line.rstrip(";"),) for line in _TABLES.split("\n") if line]  # and nothing else
+
+Fill = Callable[[sqlite3.Connection], object]
+
+
+class Store:
+    """One ledger file, or ":memory:", which only the process that made it can use."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(os.path.realpath(path))  # proof: one-name
+        self._lock = threading.RLock()
+        self._process = os.getpid()
+        self._memory: sqlite3.Connection | None = None
+        if str(path) == ":memory:":
+            self._memory = sqlite3.connect(
+                ":memory:", isolation_level=None, check_same_thread=False
+            )
+            self._memory.executescript(_TABLES)
+
+    @property
+    def durable(self) -> bool:
+        return self._memory is None
+
+    def create(self, fill: Fill) -> None:
+        """Make the file with what `fill` writes into it, unless it is there."""
+        if self._memory is not None:
+            fill(self._memory)
+            return
+        if self.path.exists():
+            return
+        # Made whole under another name, then linked: a ledger is never seen half made, and an
+        # emptied file in its place is never taken for a new one.
+        folder = self.path.parent
+        try:
+            with tempfile.TemporaryDirectory(prefix=".ledger-", dir=folder) as workshop:
+                draft = Path(workshop) / "draft"
+                draft.touch(mode=0o600)
+                with _connected(draft) as connection:
+                    connection.execute(f"PRAGMA user_version={_VERSION}")
+                    connection.execute(f"PRAGMA application_id={_APPLICATION}")
+                    connection.executescript(_TABLES)
+                    fill(connection)
+                with suppress(FileExistsError):  # another process was first: its pins are checked
+                    os.link(draft, self.path)
+            handle = os.open(folder, os.O_RDONLY)
+            os.fsync(handle)
+            os.close(handle)
+        except (OSError, sqlite3.Error) as error:
+            why = error.strerror if isinstance(error, OSError) else error
+            raise LedgerError(f"Cannot create the ledger {self.path}: {why}.") from None
+
+    @contextmanager
+    def session(self, begin: str, outcome: str) -> Iterator[sqlite3.Connection]:
+        """One consistent view, rolled back unless committed; any fault of the file is refused.
+
+        `outcome` ends the error's sentence: what has then happened to the data and the budget.
+        """
+        with self._lock:
+            try:
+                with self._connection(outcome) as connection:
+                    connection.execute(begin)
+                    try:
+                        yield connection
+                    finally:
+                        if connection.in_transaction:
+                            connection.execute("ROLLBACK")
+            except (sqlite3.Error, UnicodeDecodeError) as error:
+                raise LedgerError(f"The ledger {self.path} is {_state(error)}. {outcome}") from None
+
+    @contextmanager
+    def _connection(self, outcome: str) -> Iterator[sqlite3.Connection]:
+        if self._memory is not None:
+            if os.getpid() != self._process:
+                raise LedgerError(f"A ':memory:' ledger cannot be used after a fork. {outcome}")
+            yield self._memory
+            return
+        self._check_links(outcome)
+        with _connected(self.path) as connection:
+            version = connection.execute("PRAGMA user_version").fetchone()[0]
+            kind = connection.execute("PRAGMA application_id").fetchone()[0]
+            tables = connection.execute("SELECT sql FROM sqlite_master").fetchall()
+            if (kind, version, tables) != (_APPLICATION, _VERSION, _EXPECTED):
+                raise LedgerError(f"{self.path} is not a ledger of this version of Tacit.")
+            yield connection
+
+    def _check_links(self, outcome: str) -> None:
+        """Refuse a file with two names: SQLite's journal lies beside one of them only."""
+        # proof: one-name. By stat, never by open: to close another descriptor of the file would
+        # drop SQLite's locks on it.
+        try:
+            links = self.path.stat().st_nlink
+            if links > 1:
+                # A creator is between its link and its end, or died there: nobody opens its draft.
+                for draft in self.path.parent.glob(".ledger-*/draft"):
+                    with suppress(OSError):
+                        if draft.samefile(self.path):
+                            draft.unlink()
+                links = self.path.stat().st_nlink
+        except OSError as error:
+            why = f"unreadable or not a ledger: {error.strerror}"
+            raise LedgerError(f"The ledger {self.path} is {why}. {outcome}") from None
+        if links > 1:
+            raise LedgerError(
+                f"The ledger {self.path} has {links} hard links: remove the other names. {outcome}"
+            )
+
+
+def _state(error: Exception) -> str:
+    match getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF:
+        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+            return "locked by another process"
+        case sqlite3.SQLITE_FULL:
+            return "on a disk that is full"
+        case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM:
+            return "not writable"
+        case sqlite3.SQLITE_IOERR:
+            return "on a disk that is full or fails"
+        case _:
+            return "unreadable or not a ledger"
+
+
+@contextmanager
+def _connected(path: Path) -> Iterator[sqlite3.Connection]:
+    address = f"{path.absolute().as_uri()}?mode=rw"  # never creates
+    connection = sqlite3.connect(address, uri=True, timeout=_WAIT_SECONDS, isolation_level=None)
+    try:
+        # With SQLite's rollback journal a committed charge is in the ledger file itself, not in a
+        # log beside it that could be lost; EXTRA makes the commit durable before it returns.
+        connection.execute("PRAGMA synchronous=EXTRA")
+        yield connection
+    finally:
+        connection.close()
