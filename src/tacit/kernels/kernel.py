@@ -1,0 +1,233 @@
+"""What a kernel is: a compiled function of one unit's data, and the check that makes it safe.
+
+Kernels run without index checks. `check` stands before them: it refuses every state, list of
+columns and output shape for which an index could fall outside an array, before anything is charged
+or read. It may rely on what the wall guarantees of data:
+
+- a row has one finite double for each column: reals and integers within their public bounds,
+  categories and periods as positions among their labels;
+- a document has distinct int32 positions of words within the vocabulary (or its subset), and a
+  finite weight for each between 0 and the column's `max_length`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tacit.spec.columns import Categorical, Column, Integer, Real, Time, Tokens
+from tacit.spec.errors import QueryError
+from tacit.spec.sums import Bound
+
+Shapes = Sequence[tuple[int, ...]]
+State = tuple[np.ndarray, ...]
+
+
+@dataclass(frozen=True)
+class Array:
+    """One array of a state: its name, its type ("f8", "f4" or "i8") and what its axes are.
+
+    Axes of one name have one length, in all arrays of a state; a number is a fixed length.
+    """
+
+    name: str
+    dtype: str
+    axes: tuple[str | int, ...]
+
+    @property
+    def ndim(self) -> int:
+        return len(self.axes)
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.dtype}[{', '.join(map(str, self.axes))}]"
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a kernel is given, with the types and axes of its state already checked."""
+
+    kernel: str
+    arrays: Mapping[str, np.ndarray]
+    sizes: Mapping[str | int, int]
+    columns: tuple[Column, ...]
+    width: int = 0
+
+    def expect(self, held: bool | np.bool_, what: str) -> None:
+        if not held:
+            raise _refusal(self.kernel, what)
+
+    def expect_columns(self, count: int) -> None:
+        self.expect(len(self.columns) == count, f"{count} columns instead of {len(self.columns)}")
+
+    def range_of(self, place: int, *, whole: bool = False) -> tuple[float, float]:
+        """The smallest and largest number that a row can hold at this place."""
+        column = self.columns[place]
+        self.expect(not whole or not isinstance(column, Real), f"labels of {column.name!r}")
+        match column:
+            case Real(low=low, high=high) | Integer(low=low, high=high):
+                return low, high
+            case Categorical(levels=levels):
+                return 0, len(levels) - 1
+            case Time(first=first, last=last):
+                return 0, last - first
+        raise _refusal(self.kernel, f"{column.name!r} to have a number in each row")
+
+
+@dataclass(frozen=True)
+class Example:
+    """Synthetic columns and a valid state, with the bounds that the kernel's docstring states."""
+
+    columns: tuple[Column, ...]
+    state: State
+    blocks: tuple[Bound, ...]
+
+    @property
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        return tuple(block.shape for block in self.blocks)
+
+
+@dataclass(frozen=True)
+class RowKernel:
+    """`function(row, state, out)` adds what one row contributes to the zeroed vector `out`.
+
+    `rules` refuses values of the state that could become wild indices, and returns how many numbers
+    `out` has. `example` makes synthetic input for the contract test.
+    """
+
+    name: str
+    function: Callable[[Any, Any, Any], None]
+    state: tuple[Array, ...]
+    rules: Callable[[Given], int]
+    example: Callable[[np.random.Generator], Example]
+
+    def check(self, state: State, columns: Sequence[Column], shapes: Shapes) -> None:
+        """Refuse with a QueryError what the kernel cannot be run on safely."""
+        given = _given(self.name, self.state, state, columns)
+        for place in range(len(columns)):
+            given.range_of(place)
+        expected, numbers = self.rules(given), sum(map(math.prod, _whole(self.name, shapes)))
+        given.expect(numbers == expected, f"blocks of {expected} numbers instead of {numbers}")
+
+    def frozen(self, state: Sequence[Any]) -> State:
+        """A defensive copy of the state: the declared types, C-contiguous, not writable."""
+        return _frozen(self.name, self.state, state)
+
+
+@dataclass(frozen=True)
+class DocumentKernel:
+    """`function(words, weights, state, out)` adds what one document contributes.
+
+    `words` are distinct positions of words, `weights` how often each occurs, and `out` has a zeroed
+    row of `width` numbers for each of these words. The block that is asked for has the shape
+    (words, width). With `vocabulary_subset` the state begins with an index map: for each word of
+    the vocabulary its position among the words of the block, or -1 to leave it out; `words` then
+    holds such positions.
+    """
+
+    name: str
+    function: Callable[[Any, Any, Any, Any], None]
+    state: tuple[Array, ...]
+    rules: Callable[[Given], None]
+    example: Callable[[np.random.Generator], Example]
+    vocabulary_subset: bool = False
+
+    def check(self, state: State, columns: Sequence[Column], shapes: Shapes) -> None:
+        """Refuse with a QueryError what the kernel cannot be run on safely."""
+        given = _given(self.name, self.state, state, columns)
+        shapes = _whole(self.name, shapes)
+        given.expect(
+            len(shapes) == 1 and len(shapes[0]) == 2, "one block of the shape (words, width)"
+        )
+        given.expect(
+            len(columns) == 1 and isinstance(columns[0], Tokens), "one column of the type Tokens"
+        )
+        words, width = shapes[0]
+        (column,) = given.columns
+        assert isinstance(column, Tokens)
+        vocabulary = len(column.vocabulary)
+        if self.vocabulary_subset:
+            _check_index_map(given, state[0], vocabulary, words)
+        else:
+            given.expect(words == vocabulary, f"a block with {vocabulary} words, not {words}")
+        sizes = {**given.sizes, "words": words}
+        self.rules(Given(self.name, given.arrays, sizes, given.columns, width))
+
+    def frozen(self, state: Sequence[Any]) -> State:
+        """A defensive copy of the state: the declared types, C-contiguous, not writable."""
+        return _frozen(self.name, self.state, state)
+
+
+AnyKernel = RowKernel | DocumentKernel
+
+
+def _given(
+    name: str, declared: tuple[Array, ...], state: State, columns: Sequence[Column]
+) -> Given:
+    """Check the types, axes and finiteness of a state against what the kernel declares."""
+    layout = f"a state of {len(declared)} arrays ({'; '.join(map(str, declared))})"
+    if type(state) is not tuple or len(state) != len(declared):
+        raise _refusal(name, layout)
+    sizes: dict[str | int, int] = {}
+    for array, part in zip(declared, state):
+        if not (
+            type(part) is np.ndarray
+            and part.dtype == np.dtype(array.dtype)
+            and part.ndim == array.ndim
+            and part.flags.c_contiguous
+            and part.flags.aligned
+        ):
+            raise _refusal(name, f"{layout}, each C-contiguous")
+        for axis, length in zip(array.axes, part.shape):
+            known = sizes.setdefault(axis, length if isinstance(axis, str) else axis)
+            if length != known or length < 1:
+                raise _refusal(
+                    name, f"axis {axis!r} of {array.name} to have length {max(known, 1)}"
+                )
+        if part.dtype.kind == "f" and not np.all(np.isfinite(part)):
+            raise _refusal(name, f"finite numbers in {array.name}")
+    if not columns or not all(isinstance(column, Column) for column in columns):
+        raise _refusal(name, "columns of the schema, at least one")
+    arrays = {array.name: part for array, part in zip(declared, state)}
+    return Given(name, arrays, sizes, tuple(columns))
+
+
+def _whole(name: str, shapes: Shapes) -> list[tuple[int, ...]]:
+    whole = [tuple(shape) for shape in shapes]
+    if not whole or not all(type(n) is int and n > 0 for shape in whole for n in shape):
+        raise _refusal(name, "shapes of blocks as positive whole numbers")
+    return whole
+
+
+def _check_index_map(given: Given, positions: np.ndarray, vocabulary: int, words: int) -> None:
+    given.expect(positions.shape == (vocabulary,), f"a position for each of {vocabulary} words")
+    given.expect(
+        positions.min() >= -1 and positions.max() < words, f"positions from -1 to {words - 1}"
+    )
+    kept = positions[positions >= 0]
+    # proof: index-map. Two words at one position would add up there, beyond the clipped norm.
+    given.expect(np.unique(kept).size == kept.size, "an injective index map: each position once")
+
+
+def _frozen(name: str, declared: tuple[Array, ...], state: Sequence[Any]) -> State:
+    if len(state) != len(declared):
+        raise _refusal(name, f"a state of {len(declared)} arrays ({'; '.join(map(str, declared))})")
+    parts = []
+    for array, given in zip(declared, state):
+        part = np.asarray(given)
+        if part.dtype.kind not in "biuf" or not np.can_cast(part.dtype, array.dtype, "same_kind"):
+            raise _refusal(name, f"numbers of type {array.dtype} for {array.name}")
+        with np.errstate(over="ignore"):  # inf, which `check` refuses
+            copy = np.array(part, dtype=array.dtype, order="C", copy=True, subok=False)
+        copy.setflags(write=False)
+        parts.append(copy)
+    return tuple(parts)
+
+
+def _refusal(kernel: str, what: str) -> QueryError:
+    return QueryError(
+        f'Expected {what}, for kernel "{kernel}". No data were read and no budget was spent.'
+    )
