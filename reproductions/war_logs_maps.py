@@ -10,12 +10,13 @@ from war_logs_data import Panel
 from war_logs_measures import AWARE, NONE, OPS, OPS100, PAPER, Effort, posterior
 
 import tacit
+from tacit.draws.states import paths, resolve_states, transitions
+from tacit.draws.uniforms import uniforms
 from tacit.posterior import HiddenStatesPosterior
+from tacit.public import seeded_entropy
 from tacit.spec.protocols import Sweep
 from tacit.testing import simulated_release
-from tacit.wall._public import seeded_words
-from tacit.wall.answers._states import _transitions, paths, resolve_states
-from tacit.wall.chance._noise import Statistic, uniforms
+from tacit.wall.statistics.statistic import Statistic
 
 TRUTH = "truth"
 LAST = "paper: OPS, last sweep"
@@ -72,7 +73,7 @@ def ops_sweeps(
     )  # fmt: skip
     resolved = resolve_states(chain, panel.schema)
     heat = resolved.calibrate(mechanism).noise[0].scale
-    words = seeded_words(str(seed))
+    words = seeded_entropy(str(seed))
     uniform = lambda n: uniforms(words, n)  # noqa: E731
     counts = resolved._unpacked(Statistic(panel.counts(), rows))  # noqa: SLF001
     path = np.minimum(uniform(panel.rows.size) * states, states - 1).astype(int)
@@ -80,7 +81,7 @@ def ops_sweeps(
     kept = []
     for _ in range(effort.sweeps):
         profiles = tuple(resolved._profiles(counts, path, states, heat, uniform))  # noqa: SLF001
-        start, transition = _transitions(path, states, chain.transition_prior, uniform)
+        start, transition = transitions(path, states, chain.transition_prior, uniform)
         path = paths(counts, start, transition, profiles, heat, uniform).astype(int)
         kept.append(Sweep(released, path, start, transition, profiles))
     last = model.posterior(released)

@@ -13,13 +13,13 @@ import pytest
 
 from tacit.accounting.draws import calibrate_draw, draw_range, draw_slope
 from tacit.accounting.gaussian import gaussian_delta, gaussian_epsilon
+from tacit.draws.conjugate import normal_law, regression_law
 from tacit.spec.columns import Real
 from tacit.spec.draws import BallRegression, BoundedNormal, ConjugateDraw
 from tacit.spec.errors import BudgetError
 from tacit.spec.mechanisms import Exponential
 from tacit.spec.moments import scale_of
 from tacit.spec.schema import Schema
-from tacit.wall.answers._draw import normal_law, regression_law
 
 RELATIONS = ("replace_one", "add_remove")
 INTERVALS = [(0.0, 1.0), (-1.0, 3.0), (0.2, 0.4), (5.0, 6.0), (-3.0, 0.5), (-7.0, -6.5)]

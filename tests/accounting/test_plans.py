@@ -1,15 +1,13 @@
-"""The largest plan that a budget affords, and scans that update some of the latent variables."""
+"""The largest plan that a budget affords."""
 
 from decimal import Decimal
 
-import numpy as np
 import pytest
 
 import tacit
 from tacit.accounting.bounded_range import exponential_epsilon
 from tacit.accounting.compose import plan_epsilon
 from tacit.accounting.plans import largest_plan, least_noise
-from tacit.accounting.scans import random_scan_delta
 
 
 def draws(count, delta):
@@ -70,45 +68,6 @@ def test_budgets_out_of_reach_are_refused():
         largest_plan(draws(10**6, 0), tacit.Budget("0.5"), "replace_one")
     with pytest.raises(tacit.BudgetError, match="smaller budget"):
         largest_plan(draws(1, 0), tacit.Budget(10**6), "replace_one")
-
-
-# Scans
-
-
-def test_a_random_scan_saves_delta_and_no_epsilon():
-    """Foulds et al. claim .039 (twice .01 of it, or so); an update can be seen, and costs 1.946."""
-    claimed, true, share = 0.039, 1.946, 0.01
-    assert random_scan_delta(true, share, true) == 0
-    assert random_scan_delta(true, share, claimed) > 0.003
-    just_below = random_scan_delta(true, share, true * 0.999)
-    assert just_below > 0
-    # as far as delta goes the share is the price
-    for total in (0.0, claimed, 1.0):
-        whole = random_scan_delta(true, 1, total)
-        assert random_scan_delta(true, share, total) == pytest.approx(share * whole)
-
-
-def test_the_delta_of_a_scan_is_that_of_its_worst_update():
-    """One update of two outcomes whose losses are t and t - epsilon, all t."""
-    epsilon, share = 1.5, 0.2
-    for total in (0.0, 0.3, 1.2):
-        worst = 0.0
-        for t in np.linspace(1e-6, epsilon - 1e-6, 1001):
-            q = np.expm1(epsilon - t) / np.expm1(epsilon)  # of the outcome with loss t
-            p = q * np.exp(t)
-            here = np.array([1 - share, share * p, share * (1 - p)])
-            there = np.array([1 - share, share * q, share * (1 - q)])
-            np.testing.assert_allclose(np.log((1 - p) / (1 - q)), t - epsilon, atol=1e-6)
-            worst = max(worst, np.maximum(here - np.exp(total) * there, 0).sum())
-        assert random_scan_delta(epsilon, share, total) == pytest.approx(worst, rel=1e-4)
-
-
-@pytest.mark.parametrize(
-    "given", [(0, 0.1, 1), (1, 0, 1), (1, 1.5, 1), (1, float("nan"), 1), (float("nan"), 0.1, 1)]
-)
-def test_senseless_scans_are_refused(given):
-    with pytest.raises(tacit.BudgetError):
-        random_scan_delta(*given)
 
 
 @pytest.mark.parametrize("guess", [0.3, 1.0, 200.0])

@@ -113,7 +113,7 @@ def test_a_log_likelihood_ranges_over_its_width_for_each_row(relation, both, row
         tacit.Real("x", 0, 1), unit="who", max_rows_per_unit=rows, neighbours=relation
     )
     for region in (tacit.Points([0.0, 1.0]), tacit.Box((0,), (1,)), tacit.Ball(2, 1.0)):
-        query = tacit.DensityDraw(tacit.NumbaMap(print), "x", region, width=0.7)
+        query = tacit.DensityDraw(tacit.Kernel("logistic.log_likelihood"), "x", region, width=0.7)
         calibration = calibrate_density(tacit.Exponential(0.5), query, public)
         assert calibration.noise[0].scale == pytest.approx(both * rows * 0.7 / 0.5)
         assert calibration.noise[0].scale >= both * rows * 0.7 / 0.5

@@ -1,14 +1,16 @@
 """Renyi divergences of untruncated draws against numerical integrals and brute force."""
 
+import doctest
 from itertools import product
 
 import numpy as np
 import pytest
+from reproductions import renyi_draws
+from reproductions.renyi_draws import dirichlet_divergence, dirichlet_draw_epsilon
 from scipy.integrate import quad
 from scipy.special import gammaln
 from scipy.stats import beta
 
-from tacit.accounting.renyi_draws import dirichlet_divergence, dirichlet_draw_epsilon
 from tacit.spec.errors import BudgetError
 
 
@@ -66,3 +68,8 @@ def test_epsilon_falls_with_the_prior_and_the_scale():
             dirichlet_draw_epsilon(
                 **{"prior": (1, 1), "delta": 1e-5, "neighbours": "add_remove", **wrong}
             )
+
+
+def test_the_examples_run():
+    assert doctest.testmod(renyi_draws).failed == 0
+    assert doctest.testmod(renyi_draws).attempted > 0

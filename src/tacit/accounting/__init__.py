@@ -6,7 +6,6 @@ from tacit.accounting.calibrate import Calibration, Sensitivity, calibrate, lapl
 from tacit.accounting.compose import plan_epsilon
 from tacit.accounting.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu
 from tacit.accounting.geometry import sensitivity_factor
-from tacit.accounting.scans import random_scan_delta
 
 __all__ = [
     "Calibration",
@@ -20,6 +19,5 @@ __all__ = [
     "laplace_scale",
     "noise_multiplier",
     "plan_epsilon",
-    "random_scan_delta",
     "sensitivity_factor",
 ]

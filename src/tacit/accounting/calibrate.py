@@ -100,7 +100,7 @@ def gaussian_noise(sigma: float, grid: float) -> Noise:
 
 
 def laplace_scale(l1: int, epsilon: Decimal) -> float:
-    """The smallest float b with l1 / b <= epsilon, exactly."""
+    """The smallest float b with l1 / b <= epsilon, exactly."""  # proof: laplace
     exact = Fraction(l1) / Fraction(epsilon)
     scale = float(exact)
     check_scale(scale)

@@ -80,14 +80,14 @@ def draw_slope(law: DrawLaw, schema: Schema) -> tuple[float, float]:
         case TruncatedDirichlet():
             return math.inf, 1.0
         case BoundedNormal(sd=sd, prior=(_, prior_sd), low=low, high=high):
-            # proof: draw-normal-slope
+            # proof: draw-normal-gradient
             least, most = bounds_of(schema[law.column])
             one, pair = max(most - low, high - least) / sd**2, (most - least) / sd**2
             # proof: draw-normal-free. Without a public number a value may take the place of none.
             pair = pair if _rows_are_public(law, schema) else max(pair, one)
             curve = 1 / prior_sd**2
         case BallRegression(features=features, sd=sd, scale=scale, radius=radius):
-            # proof: draw-regression-slope
+            # proof: draw-regression-gradient
             longest = math.sqrt(1 + len(features))
             one = longest * (longest * radius + 1) / sd**2
             # Of two rows the products z z' pull against each other, and the targets add up.
@@ -149,7 +149,7 @@ def _by_slope(
     mechanism: Exponential, slope: float, curve: float, query: ConjugateDraw
 ) -> Calibration:
     """A draw is mu-GDP with mu = slope / sqrt(curve), several with sqrt(draws) as much."""
-    # proof: draw-slope
+    # proof: draw-gradient
     by = "strongly log-concave posterior: Gaussian profile"
     afforded = gaussian_mu(float(mechanism.epsilon), float(mechanism.delta) * (1 - 1e-9))
     mu = slope / math.sqrt(curve) * math.sqrt(query.draws)

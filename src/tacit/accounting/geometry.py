@@ -24,7 +24,7 @@ def sensitivity_factor(geometry: Geometry, neighbours: Neighbours) -> float:
     --------
     >>> sensitivity_factor("free", "replace_one"), sensitivity_factor("box", "replace_one")
     (2.0, 1.0)
-    """
+    """  # proof: sums-geometry
     match neighbours, geometry:
         case "add_remove", "free" | "nonnegative" | "simplex" | "box":
             return 1.0

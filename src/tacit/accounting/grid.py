@@ -3,7 +3,7 @@
 Each interval between two grid points keeps its mass under P and under Q, moved to its two ends
 ("connect the dots", Doroshenko et al. 2022), which only makes the pair easier to tell apart. The
 masses come from the normal distribution directly, so that they are right in the far tails too.
-"""
+"""  # proof: loss-grid
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def compositions(parts: tuple[Part, ...], neighbours: Neighbours) -> list[list[C
 
     With add/remove neighbours the larger data set is the same in each step, so the two directions
     are composed apart. Replace-one pairs are symmetric.
-    """
+    """  # proof: dominating-pairs
     sampled = [step for step, _ in parts if isinstance(step, GaussianStep) and step.rate < 1]
     one_sided = neighbours == "add_remove" and sampled
     directions: tuple[Direction, ...] = ("remove", "add") if one_sided else ("remove",)

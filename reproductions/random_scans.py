@@ -2,7 +2,7 @@
 
 Foulds et al. (2016, section 4.1) let a scan that updates Q of N latent variables cost Q / N as
 much. That holds for delta and not for epsilon: the coordinates that changed are there to be seen,
-and whoever sees that his own did knows as much as after a full scan.
+and whoever sees that his own did knows as much as after a full scan. The wall has no such scans.
 """
 
 from __future__ import annotations
@@ -36,5 +36,5 @@ def random_scan_delta(epsilon: float, share: float, total: float) -> float:
         raise BudgetError(f"Expected 0 < share={share} <= 1.")
     if total >= epsilon:
         return 0.0
-    # proof: random-scan. A mixture with a law that does not depend on the record.
+    # A mixture with a law that does not depend on the record.
     return share * optimal_delta(epsilon, 1, max(total, 0.0))

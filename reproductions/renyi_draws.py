@@ -1,6 +1,6 @@
 """Untruncated posterior draws by Renyi divergence (Geumlek, Song and Chaudhuri 2017).
 
-A comparison, not a mechanism: no draw of the wall is charged by it.
+A comparison, not a mechanism: no draw of the wall is charged by it, and `tacit` does not import it.
 """
 
 from __future__ import annotations

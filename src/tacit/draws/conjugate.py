@@ -1,0 +1,235 @@
+"""Draws of the exponential mechanism: statistics are read, tempered, and drawn from.
+
+`resolve_draw` knows only what is public; `evaluate` reads; `sample` draws from entropy. Draws leave
+as whole steps of 2^-40: probabilities as they are, means as shares of the way from their lower to
+their upper bound, or without bounds in standard deviations of the prior from its mean, coefficients
+as shares of their ball's radius.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tacit.accounting import Calibration
+from tacit.accounting.draws import GRID, calibrate_draw, draw_range
+from tacit.draws.uniforms import uniforms
+from tacit.laws import ball_normal, truncated_dirichlet, truncated_normal
+from tacit.spec.draws import BallRegression, BoundedNormal, ConjugateDraw, TruncatedDirichlet
+from tacit.spec.errors import QueryError
+from tacit.spec.keys import labels_of, name_of
+from tacit.spec.mechanisms import Exponential
+from tacit.spec.moments import Moments, scale_of
+from tacit.spec.queries import Counts
+from tacit.spec.release import Axis, Block, Noise
+from tacit.spec.schema import Schema
+from tacit.wall.noise import Entropy
+from tacit.wall.statistics.counts import count_cells
+from tacit.wall.statistics.moments import moment_values, resolve_moments
+from tacit.wall.statistics.statistic import Statistic, refuse_mechanism
+from tacit.wall.steps.lease import Loaded
+
+_STEPS = round(1 / GRID)
+_FAR = 2.0**60  # steps of a mean without bounds, within 64 bits
+_LEAST = 1e-4
+FLOAT_DRAW = (
+    "float draw: computed in double precision and rounded to multiples of 2^-40; the guarantee is "
+    "that of the exact law"
+)
+
+
+@dataclass(frozen=True)
+class ConjugateAnswer:
+    """A draw with what is public about its columns."""
+
+    query: ConjugateDraw
+    schema: Schema
+    blocks: tuple[Block, ...]
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        return (FLOAT_DRAW,)
+
+    @property
+    def counts(self) -> Counts:
+        """The table that a draw of levels is from."""
+        assert isinstance(self.query.law, TruncatedDirichlet)
+        return Counts((self.query.law.key,))
+
+    @property
+    def stepwise(self) -> bool:
+        return self.query.draws == 1 and isinstance(self.query.law, TruncatedDirichlet)
+
+    @property
+    def span(self) -> float:
+        return draw_range(self.query.law, self.schema)
+
+    def at_temperature(self, heat: float) -> tuple[Noise, ...]:
+        return (Noise("draw", heat, GRID),)
+
+    def calibrate(self, mechanism: Any) -> Calibration:
+        if not isinstance(mechanism, Exponential):
+            refuse_mechanism("tacit.Exponential(epsilon) for a draw", mechanism)
+        return calibrate_draw(mechanism, self.query, self.schema)
+
+    def exact(self) -> tuple[Noise, ...]:
+        """The posterior itself: temperature 1."""
+        return self.at_temperature(1.0)
+
+    def bound(self, noise: Noise) -> dict[str, Any]:
+        """What the temperature is for, as the ledger records it."""
+        span = self.span
+        return {"range": None if np.isinf(span) else span, "draws": self.query.draws}
+
+    def evaluate(self, source: Any, noise: tuple[Noise, ...]) -> Statistic:
+        """The statistics of all complete rows. A missing value adds nothing to the likelihood."""
+        match self.query.law:
+            case TruncatedDirichlet(key=key):
+                levels = (Block(name_of(key), self.blocks[0].axes[1:]),)
+                return Statistic(*count_cells(self.counts, self.schema, levels, source))
+            case law:
+                moments = resolve_moments(moments_of(law), self.schema)
+                return moments.evaluate(source, moments.exact())
+
+    def evaluate_step(self, loaded: Loaded) -> Statistic:
+        """The counts that single draws of levels are from, read once in a lease."""
+        return loaded.once(self.counts, lambda: self.evaluate(loaded.source, self.exact()))
+
+    def sample(
+        self, statistic: Statistic, noise: tuple[Noise, ...], entropy: Entropy
+    ) -> np.ndarray:
+        """Draws of the tempered posterior, as points of the grid within its bounds."""
+        query, temperature = self.query, noise[0].scale
+        uniform = lambda n: uniforms(entropy, n)  # noqa: E731
+        with np.errstate(all="ignore"):
+            match query.law:
+                case TruncatedDirichlet(truncation=truncation):
+                    at = concentration(query, statistic.steps, temperature)
+                    rows = np.tile(at, (query.draws, 1))
+                    drawn = truncated_dirichlet.sample(rows, truncation, uniform)
+                    return to_grid(drawn, truncation).ravel()
+                case BoundedNormal(bounded=bounded):
+                    law = normal_law(query, self.moments(statistic), temperature, self.schema)
+                    sample = truncated_normal.shares if bounded else truncated_normal.everywhere
+                    least, most = (0, _STEPS) if bounded else (-_FAR, _FAR)
+                    drawn = sample(*law, query.draws, uniform)
+                    return np.clip(np.rint(drawn * _STEPS), least, most).astype(np.int64)
+                case BallRegression(radius=radius):
+                    centre, precision = regression_law(query, self.moments(statistic), temperature)
+                    each = np.stack([centre] * query.draws), np.stack([precision] * query.draws)
+                    drawn = ball_normal.sample(each[0], each[1], radius, uniform)
+                    return np.trunc(drawn / radius * _STEPS).astype(np.int64).ravel()
+
+    def moments(self, statistic: Statistic) -> np.ndarray:
+        """The moments' matrix, number of rows in its corner, from their steps."""
+        law = self.query.law
+        assert isinstance(law, BoundedNormal | BallRegression)
+        return moment_values(resolve_moments(moments_of(law), self.schema), statistic)
+
+
+def resolve_draw(query: ConjugateDraw, schema: Schema) -> ConjugateAnswer:
+    """Look up what is public. Opens no data."""
+    each = Axis("draw", range(query.draws))
+    match query.law:
+        case TruncatedDirichlet(key=key, prior=prior):
+            labels = labels_of(key, schema)
+            if len(labels) != len(prior):
+                raise QueryError(
+                    f"Expected {len(labels)} numbers in prior, one for each level of "
+                    f"{name_of(key)!r}, got {len(prior)}."
+                )
+            block = Block("p", (each, Axis(name_of(key), labels)))
+        case BoundedNormal() as law:
+            resolve_moments(moments_of(law), schema)
+            _check_comparable(law, *scale_of(schema[law.column]))
+            block = Block("mean", (each,))
+        case BallRegression(features=features) as law:
+            resolve_moments(moments_of(law), schema)
+            block = Block("coef", (each, Axis("feature", ("(constant)", *features))))
+    return ConjugateAnswer(query, schema, (block,))
+
+
+def _check_comparable(law: BoundedNormal, middle: float, half: float) -> None:
+    """Refuse scales so far from the column's own that doubles could not tell them apart."""
+    mean, spread = law.prior
+    sizes = {"sd": law.sd, "the prior's sd": spread}
+    if law.bounded:
+        sizes["high - low"] = law.high - law.low
+    for what, size in sizes.items():
+        if not _LEAST * half <= size <= half / _LEAST:
+            raise QueryError(f"Expected {what}={size} within 10,000 times the column's bounds.")
+    if not law.bounded:
+        if abs(mean - middle) > min(half, spread) / _LEAST:
+            raise QueryError(
+                "Expected the prior's mean nearer to the column's bounds: within 10,000 times "
+                "half their width, and the prior's sd."
+            )
+        return
+    # The data's pull is added to the prior's: it must not drown in the last digit of their sum.
+    if law.high - law.low > spread / _LEAST:
+        raise QueryError(f"Expected high - low of at most 10,000 times the prior's sd in {law}.")
+    if max(abs(x - middle) for x in (law.low, law.high, mean)) > half / _LEAST:
+        raise QueryError("Expected low, high and the prior's mean nearer to the column's bounds.")
+
+
+def moments_of(law: BoundedNormal | BallRegression) -> Moments:
+    """The statistics that a law needs."""
+    if isinstance(law, BoundedNormal):
+        return Moments((law.column,), degree=1)
+    return Moments((*law.features, law.target))
+
+
+def concentration(query: ConjugateDraw, counts: np.ndarray, temperature: float) -> np.ndarray:
+    """The Dirichlet law that is drawn from, before truncation."""
+    # proof: draw-range. Only counts / temperature depend on the data; the prior is public.
+    assert isinstance(query.law, TruncatedDirichlet)
+    prior = np.array(query.law.prior)
+    if query.temper_prior:
+        prior = 1 + (prior - 1) / temperature
+    return prior + counts / temperature
+
+
+def normal_law(
+    query: ConjugateDraw, moments: np.ndarray, temperature: float, schema: Schema
+) -> tuple[float, float]:
+    """Slope and curve of the law of the draw, in the units in which it leaves.
+
+    Everything is measured from their origin: no large numbers are taken from each other.
+    """
+    law = query.law
+    assert isinstance(law, BoundedNormal)
+    middle, half = scale_of(schema[law.column])
+    kept = temperature if query.temper_prior else 1.0
+    (origin, wide), rows = law.measure(kept), moments[0, 0]
+    away = rows * (middle - origin) + half * moments[0, 1]  # sum of x - origin
+    prior_mean, prior_sd = law.prior
+    prior, row = 1 / (prior_sd**2 * kept), 1 / (temperature * law.sd**2)
+    slope = wide * (prior * (prior_mean - origin) + row * away)
+    return float(slope), float(wide**2 * (prior + row * rows))
+
+
+def regression_law(
+    query: ConjugateDraw, moments: np.ndarray, temperature: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and precision of the normal law that is drawn from, before truncation."""
+    law = query.law
+    assert isinstance(law, BallRegression)
+    kept = temperature if query.temper_prior else 1.0
+    size, variance = len(law.features) + 1, temperature * law.sd**2
+    # By its axes, so that no data make it singular: columns may depend on each other.
+    curves, axes = np.linalg.eigh(moments[:size, :size])
+    curves = np.maximum(curves, 0.0) / variance + 1 / (law.scale**2 * kept)
+    mean = axes @ (axes.T @ moments[:size, size] / variance / curves)
+    return mean, (axes * curves) @ axes.T
+
+
+def to_grid(probability: np.ndarray, truncation: float) -> np.ndarray:
+    """Whole steps that sum to one in each row, none below the truncation."""
+    least = int(np.ceil(truncation * _STEPS))
+    steps = np.maximum(np.rint(probability * _STEPS).astype(np.int64), least)
+    # The largest takes up what rounding moved: at most a step for each level.
+    rows, largest = np.arange(len(steps)), probability.argmax(axis=1)
+    steps[rows, largest] += _STEPS - steps.sum(axis=1)
+    return steps

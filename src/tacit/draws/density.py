@@ -1,0 +1,286 @@
+"""Draws from a posterior given row by row: exact among points, else where a chain ends.
+
+Scores are bounded sums: whatever a row's log-likelihood is, a unit's contribution lies within the
+width, and the sum is a whole number that does not depend on the order of rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from tacit.accounting import Calibration
+from tacit.accounting.draws import GRID
+from tacit.accounting.ranges import calibrate_density, choice_range, density_bound
+from tacit.draws.choice import ChoiceAnswer, resolve_choice
+from tacit.draws.conjugate import FLOAT_DRAW
+from tacit.draws.uniforms import uniforms
+from tacit.laws import chains
+from tacit.laws.regions import BallMap, BoxMap, log_volume
+from tacit.sources.data import AnySource, Data, load
+from tacit.spec.choice import Choice
+from tacit.spec.density import Ball, Box, DensityDraw, Points
+from tacit.spec.errors import QueryError
+from tacit.spec.kernels import Contribution, Kernel
+from tacit.spec.mechanisms import Exponential
+from tacit.spec.programs import Program, trace
+from tacit.spec.release import Axis, Block, Noise
+from tacit.spec.schema import Schema
+from tacit.spec.sums import Bound, BoundedSum
+from tacit.wall.noise import Entropy
+from tacit.wall.statistics.statistic import Statistic, refuse_mechanism
+from tacit.wall.steps.programs import refuse_debugging
+from tacit.wall.steps.sums import BoundedSums, resolve_sum
+
+_STEPS = round(1 / GRID)
+LogPrior = Callable[[np.ndarray], tuple[float, np.ndarray]]
+
+
+@dataclass(frozen=True)
+class Loaded(Statistic):
+    """The rows that a chain will ask again and again."""
+
+    data: Data = field(repr=False)
+    slope_data: Data | None = field(repr=False)
+
+
+@dataclass(frozen=True)
+class DensityAnswer:
+    """A draw whose maps have been compiled. `scores` is a choice among points, or the score of
+    one place for a chain."""
+
+    query: DensityDraw
+    schema: Schema
+    blocks: tuple[Block, ...]
+    scores: ChoiceAnswer | BoundedSums
+    slopes: BoundedSums | None
+    log_prior: LogPrior
+
+    @property
+    def span(self) -> float:
+        return choice_range(density_bound(self.query, self.schema), self.schema)
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        slopes = () if self.slopes is None else self.slopes.assumptions
+        if isinstance(self.scores, ChoiceAnswer):
+            return self.scores.assumptions
+        return tuple(dict.fromkeys((*self.scores.assumptions, *slopes, FLOAT_DRAW)))
+
+    def calibrate(self, mechanism: Any) -> Calibration:
+        if not isinstance(mechanism, Exponential):
+            refuse_mechanism("tacit.Exponential(epsilon) for a draw", mechanism)
+        return calibrate_density(mechanism, self.query, self.schema)
+
+    def at_temperature(self, heat: float) -> tuple[Noise, ...]:
+        return (Noise("draw", heat, 1.0 if isinstance(self.scores, ChoiceAnswer) else GRID),)
+
+    def exact(self) -> tuple[Noise, ...]:
+        """The posterior itself: temperature 1."""
+        return self.at_temperature(1.0)
+
+    def bound(self, noise: Noise) -> dict[str, Any]:
+        return {"range": self.span, "draws": self.query.draws}
+
+    def evaluate(self, source: AnySource, noise: tuple[Noise, ...]) -> Statistic:
+        if isinstance(self.scores, ChoiceAnswer):
+            return self.scores.evaluate(source, noise)
+        data = load(source, self.schema, self.query.columns)
+        slopes = None
+        if self.slopes is not None:
+            same = self.slopes.query.columns == self.query.columns
+            slopes = data if same else load(source, self.schema, self.slopes.query.columns)
+        return Loaded(np.zeros(0, np.int64), data.units, data, slopes)
+
+    def sample(
+        self, statistic: Statistic, noise: tuple[Noise, ...], entropy: Entropy
+    ) -> np.ndarray:
+        if isinstance(self.scores, ChoiceAnswer):
+            return self.scores.several(statistic, noise, entropy, self.query.draws)
+        assert isinstance(statistic, Loaded)
+        with np.errstate(all="ignore"):
+            return self._chain(statistic, noise[0].scale, lambda n: uniforms(entropy, n))
+
+    def _chain(
+        self, loaded: Loaded, heat: float, uniform: Callable[[int], np.ndarray]
+    ) -> np.ndarray:
+        """Where a Metropolis chain ends, as steps of the grid. Its path stays here."""
+        query, region = self.query, self.query.region
+        assert not isinstance(region, Points)
+        onto = _onto(region)
+
+        def log_density(u: np.ndarray) -> float:
+            place = onto.place(u)
+            # proof: density-range. The data enter by this whole number alone.
+            value = self.score(place, loaded.data) / heat + self.log_prior(place)[0]
+            return value + log_volume(u) if np.isfinite(value) else -np.inf
+
+        def slope(u: np.ndarray) -> np.ndarray:
+            place = onto.place(u)
+            pull = self._slope(place, loaded.slope_data) / heat + self.log_prior(place)[1]
+            return onto.pulled(u, pull)
+
+        given = query.steps, query.draws, uniform
+        if self.slopes is None:
+            ends = chains.random_walk(log_density, region.size, *given)
+        else:
+            ends = chains.hamiltonian(log_density, slope, region.size, *given)
+        shares = np.array([onto.share(u) for u in ends])
+        low = 0 if isinstance(region, Box) else -_STEPS
+        return np.clip(np.trunc(shares * _STEPS), low, _STEPS).astype(np.int64).ravel()
+
+    def score(self, place: np.ndarray, data: Data) -> float:
+        """The sum over units of what each says for a place, in log-likelihood."""
+        assert isinstance(self.scores, BoundedSums)
+        asked = self.scores.at((place, *self.scores.query.state[1:]))
+        noise = asked.exact()
+        return int(asked.sum(data, np.arange(data.units), noise)[0]) * noise[0].grid
+
+    def _slope(self, place: np.ndarray, data: Data | None) -> np.ndarray:
+        assert self.slopes is not None
+        assert data is not None
+        asked = self.slopes.at((place, *self.slopes.query.state[1:]))
+        noise = asked.exact()
+        return asked.sum(data, np.arange(data.units), noise) * noise[0].grid
+
+
+def resolve_density(query: DensityDraw, schema: Schema) -> DensityAnswer:
+    """Check and compile the log-likelihood and the prior. Opens no data."""
+    bound, region = density_bound(query, schema), query.region
+    each = Axis("draw", range(query.draws))
+    if isinstance(region, Points):
+        state: Any = (region.theta, np.array([query.width]), *query.constants)
+        scores = _scores(_at_points(query.kernel, state), query, bound, state)
+        choice = resolve_choice(Choice(scores, region.log_weights.tolist()), schema)
+        return DensityAnswer(query, schema, (Block("point", (each,)),), choice, None, _flat)
+    limits = np.array([query.lift, query.width])
+    state = (region.centre, region.centre, limits, *query.constants)
+    scores = _scores(_centred(query.kernel, state), query, bound, state)
+    slopes = None if query.slopes is None else resolve_sum(query.slopes, schema)
+    block = Block("theta", (each, Axis("parameter", range(region.size))))
+    prior = _log_prior(query)
+    return DensityAnswer(query, schema, (block,), resolve_sum(scores, schema), slopes, prior)
+
+
+def _scores(
+    kernel: Contribution, query: DensityDraw, bound: Bound, state: tuple[np.ndarray, ...]
+) -> BoundedSum:
+    return BoundedSum(kernel, query.columns, state=state, blocks={"score": bound})
+
+
+def _onto(region: Box | Ball) -> BoxMap | BallMap:
+    if isinstance(region, Box):
+        return BoxMap(np.array(region.low), np.array(region.high))
+    return BallMap(region.size, region.radius)
+
+
+def _log_prior(query: DensityDraw) -> LogPrior:
+    """The log prior and its gradient: closed forms, or a traced program that cannot call back."""
+    match query.prior:
+        case None:
+            return _flat
+        case float(scale):
+            return lambda at: (-0.5 * float(at @ at) / scale**2, -at / scale**2)
+        case Program() as program:
+            return _traced_prior(program, query.region.size)
+
+
+def _traced_prior(program: Program, size: int) -> LogPrior:
+    """A program of the parameters, and its gradient: called where a chain is, which is secret."""
+    if (program.columns, program.size, len(program.state)) != (size, 1, 0):
+        raise QueryError(f"Expected the prior to be a program of {size} parameters, one number.")
+    refuse_debugging()
+    import jax
+
+    of_row = program.function()
+    with program.precision():
+        run = jax.jit(jax.value_and_grad(lambda theta: of_row(theta, ())[0]))
+
+    def at(theta: np.ndarray) -> tuple[float, np.ndarray]:
+        with program.precision():
+            value, gradient = run(np.asarray(theta, program.dtype))
+        return float(value), np.asarray(gradient, float)
+
+    return at
+
+
+def _flat(at: np.ndarray) -> tuple[float, np.ndarray]:
+    return 0.0, np.zeros_like(at)
+
+
+def _at_points(kernel: Contribution, state: tuple[np.ndarray, ...]) -> Contribution:
+    """A row at all points: its best has the width, and what falls short by more has none.
+
+    The state is (points, [width], constants...). Compared so that NaN counts as the worst.
+    """  # proof: density-offset
+    if isinstance(kernel, Kernel):
+        return Kernel(f"{kernel.name}.at_points")
+    return _points_program(kernel, state[0].shape)
+
+
+def _centred(kernel: Contribution, state: tuple[np.ndarray, ...]) -> Contribution:
+    """A row at one place against the centre, lifted and cut to the width.
+
+    The state is (place, centre, [lift, width], constants...).
+    """  # proof: density-offset
+    if isinstance(kernel, Kernel):
+        return Kernel(f"{kernel.name}.centred")
+    return _centred_program(kernel)
+
+
+@lru_cache(maxsize=64)
+def _points_program(program: Program, shape: tuple[int, ...]) -> Program:
+    _check_row(program)
+    one, constants, form = _one(program)
+
+    def at_points(row: Any, state: Any) -> Any:
+        import jax
+        import jax.numpy as jnp
+
+        values = jax.vmap(lambda at: one(row, at, state[2:]))(state[0])
+        best = jnp.max(jnp.where(jnp.isnan(values), -jnp.inf, values))
+        left = values - best + state[1][0]
+        return jnp.where(left > 0, left, 0.0)
+
+    with program.precision():
+        given = (np.zeros(shape, form), np.zeros(1, form), *constants)
+        return trace(at_points, program.columns, given)
+
+
+@lru_cache(maxsize=64)
+def _centred_program(program: Program) -> Program:
+    _check_row(program)
+    one, constants, form = _one(program)
+
+    def centred(row: Any, state: Any) -> Any:
+        import jax.numpy as jnp
+
+        here, there = (one(row, at, state[3:]) for at in state[:2])
+        left = here - there + state[2][0]
+        return jnp.where(left > 0, jnp.minimum(left, state[2][1]), 0.0)[None]
+
+    with program.precision():
+        place = np.zeros(program.state[0][1], form)
+        given = (place, place, np.zeros(2, form), *constants)
+        return trace(centred, program.columns, given)
+
+
+def _one(program: Program) -> tuple[Callable[..., Any], tuple[np.ndarray, ...], Any]:
+    """A row's log-likelihood at given parameters; synthetic constants; the type of numbers."""
+    of_row, form = program.function(), np.dtype(program.dtype)
+
+    def one(row: Any, at: Any, constants: Any) -> Any:
+        return of_row(row, (at.astype(program.state[0][0]), *constants))[0]
+
+    return one, tuple(np.zeros(shape, kind) for kind, shape in program.state[1:]), form
+
+
+def _check_row(program: Program) -> None:
+    if program.size != 1 or not program.state:
+        raise QueryError(
+            "Expected a program of one number, whose state begins with the parameters."
+        )

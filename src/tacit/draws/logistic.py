@@ -1,0 +1,303 @@
+"""Logistic regressions behind the wall: Langevin chains, and minima with noise before or after.
+
+`resolve_logistic` knows only what is public; `evaluate` reads the rows as vectors y x of norm at
+most 1; `sample` fits them. What is computed in doubles is within a proven distance of what the
+proofs speak of, and noise in whole steps hides that distance.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import expit
+
+from tacit.accounting import Calibration
+from tacit.accounting import logistic as cost
+from tacit.sources.rows import load_rows
+from tacit.sources.source import Source
+from tacit.spec.columns import Categorical
+from tacit.spec.design import Design
+from tacit.spec.errors import BudgetError, QueryError
+from tacit.spec.logistic import LogisticDraw, LogisticMinimum, guessed_curve, ridge_of, units_of
+from tacit.spec.mechanisms import Exponential, Gaussian, Laplace
+from tacit.spec.release import Axis, Block, Noise
+from tacit.spec.schema import Schema
+from tacit.wall.noise import Entropy, noised
+from tacit.wall.statistics.statistic import Statistic
+
+_LIMIT = 2.0**61  # steps, within 64 bits with the noise
+POINT = (
+    "one noisy point and not a posterior: its draws are all the same, and no error bar is honest"
+)
+CHAIN = (
+    "the chain may not have come all the way to the tempered posterior: that is a matter of "
+    "accuracy, and privacy does not depend on it"
+)
+LIMIT = "there are at most 16 times as many units as max_units says, or rounding might show"
+_ROUNDS = 10**6  # never reached: steps that lower the objective come to an end
+
+
+@dataclass(frozen=True)
+class Course:
+    """The way of a Langevin chain.
+
+    The curvature of the prior, the sizes of its steps, the standard deviation of where it starts,
+    and the radius of the ball that it stays in.
+    """
+
+    curve: float
+    sizes: np.ndarray
+    start: float
+    radius: float
+
+
+@dataclass(frozen=True)
+class LogisticAnswer:
+    """A regression with what is public about its columns."""
+
+    query: LogisticDraw | LogisticMinimum
+    schema: Schema
+    design: Design
+    blocks: tuple[Block, ...]
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        if self.chains:
+            return (CHAIN,)
+        return (POINT,) if self.schema.neighbours == "replace_one" else (POINT, LIMIT)
+
+    def calibrate(self, mechanism: Exponential | Gaussian | Laplace) -> Calibration:
+        size, known = self.design.size, 0
+        if self.schema.neighbours == "add_remove":
+            known = units_of(self.schema, None)
+        match self.query, mechanism:
+            case LogisticDraw(), Exponential():
+                found = cost.calibrate_logistic_draw(mechanism, self.query, self.schema, size)
+                if known:  # what cannot be is refused before it is paid for
+                    self._course(known, found.noise[0])
+                return found
+            case LogisticMinimum(), Gaussian():
+                found = cost.calibrate_minimum(mechanism, self.query, self.schema, size)
+                if known:
+                    self._ridge(known, found.noise[0])
+                if known and self.query.noise == "objective":
+                    self._rounding(known, found.noise[0])
+                return found
+        fits = "Exponential" if isinstance(self.query, LogisticDraw) else "Gaussian"
+        raise BudgetError(
+            f"Expected tacit.{fits}(epsilon, delta) for this regression, got {mechanism!r}."
+        )
+
+    def exact(self) -> tuple[Noise, ...]:
+        """The posterior itself, as far as a chain gets; or the minimum."""
+        grid = cost.theta_grid(self.query)
+        return (Noise("draw", 1.0, grid),) if self.chains else (Noise("none", 0.0, grid),)
+
+    @property
+    def chains(self) -> bool:
+        return isinstance(self.query, LogisticDraw)
+
+    def bound(self, noise: Noise) -> dict[str, Any]:
+        """What the noise is for, as the ledger records it."""
+        if self.chains:
+            return {"slope": cost.slope_gap(self.schema), "temper": 1 / noise.scale}
+        return {"rows_changed": cost.changed_rows(self.schema)}
+
+    def evaluate(self, source: Source, noise: tuple[Noise, ...]) -> Statistic:
+        """Vectors y x of all complete rows; or their minimum, where noise is yet to be added to it.
+
+        A row with a missing value adds nothing.
+        """
+        law = self.query.law
+        rows = load_rows(source, self.schema, (*law.features, law.target))
+        values = rows.values[rows.complete]
+        vectors = self.design.rows(values) * (2 * values[:, -1:] - 1)
+        # proof: logistic-rows. Whatever rounding did, no row is longer than 1.
+        vectors[~np.isfinite(vectors).all(axis=1)] = 0.0
+        longest = np.sqrt((vectors**2).sum(axis=1, keepdims=True)) * (1 + 1e-13)
+        vectors /= np.maximum(longest, 1.0)
+        if noise[0].family in ("draw", "objective"):
+            return Statistic(vectors, rows.units)
+        return _whole(self._least(vectors, rows.units, noise[0]), noise[0].grid, rows.units)
+
+    def sample(
+        self, statistic: Statistic, noise: tuple[Noise, ...], entropy: Entropy
+    ) -> np.ndarray:
+        match noise[0].family:
+            case "draw":
+                return self._ends(statistic.steps, statistic.units, noise[0], entropy)
+            case "objective":
+                return self._tilted(statistic.steps, statistic.units, noise[0], entropy)
+        return noised(statistic, noise, self.blocks, entropy)
+
+    def _least(self, vectors: np.ndarray, units: int, law: Noise) -> np.ndarray:
+        """The minimum; times the regularizer where noise is added to it."""
+        query = self.query
+        assert isinstance(query, LogisticMinimum)
+        none = np.zeros(self.design.size)
+        if law.family == "none":
+            tolerance = 1e-6 + 1e-9 * len(vectors)
+            return minimum(vectors, query.regularizer or query.law.precision, none, tolerance)
+        ridge = self._ridge(units_of(self.schema, units), law)
+        # proof: logistic-output. The other half of the tolerance is for the product's rounding.
+        tolerance = cost.TOLERANCE * self.schema.max_rows_per_unit / 2
+        return ridge * minimum(vectors, ridge, none, tolerance)
+
+    def _ridge(self, known: int, law: Noise) -> float:
+        query, each = self.query, self.schema.max_rows_per_unit
+        assert isinstance(query, LogisticMinimum)
+        return ridge_of(query, known, self.design.size, law.scale, each)
+
+    def _ends(self, vectors: np.ndarray, units: int, law: Noise, entropy: Entropy) -> np.ndarray:
+        """Where the Langevin chains end, one for each draw."""
+        assert isinstance(self.query, LogisticDraw)
+        known = units_of(self.schema, units)
+        course, hidden = self._course(known, law)
+        weight = (1 / law.scale) * cost.row_weight(self.schema, known, len(vectors))
+        theta = langevin(vectors, weight, course, self.query.draws, entropy)
+        return noised(_whole(theta.T, law.grid, units), (hidden,), self.blocks, entropy)
+
+    def _course(self, known: int, law: Noise) -> tuple[Course, Noise]:
+        """The way of a chain, and the noise that hides its rounding: by what is public alone."""
+        query, size, temper = self.query, self.design.size, 1 / law.scale
+        assert isinstance(query, LogisticDraw)
+        most = cost.weighed_rows(self.schema, known)
+        curve = cost.prior_curve(query, law.scale)
+        sizes = cost.step_sizes(curve, curve + temper * most * cost.CURVATURE, most, size)
+        wide = 2 * (math.sqrt(size) + 8) + math.sqrt(2 * temper * most * math.log(2))
+        radius = wide / math.sqrt(curve)
+        # As wide as a posterior is, by a public guess: far out the losses hardly curve.
+        start = 1 / math.sqrt(curve + temper * guessed_curve(most, size))
+        mu = cost.slope_gap(self.schema) * temper / math.sqrt(curve) * cost.SHARE
+        off = cost.state_error(sizes, curve, temper, most, size, radius)
+        return Course(curve, sizes, start, radius), cost.rounding_noise(off, mu, law.grid, size)
+
+    def _tilted(self, vectors: np.ndarray, units: int, law: Noise, entropy: Entropy) -> np.ndarray:
+        """The minimum of the objective with a random slope."""
+        known = units_of(self.schema, units)
+        off, hidden = self._rounding(known, law)
+        slope = law.scale * normals(entropy, self.design.size)
+        theta = minimum(vectors, self._ridge(known, law), slope, 2 * off)
+        return noised(_whole(theta, law.grid, units), (hidden,), self.blocks, entropy)
+
+    def _rounding(self, known: int, law: Noise) -> tuple[float, Noise]:
+        """How far doubles can move the slope of the objective, and the noise that hides it."""
+        size, sigma, ridge = self.design.size, law.scale, self._ridge(known, law)
+        # A limit that was declared, and not counted, may be wrong.
+        room = 1 if self.schema.neighbours == "replace_one" else 16
+        most = room * self.schema.max_rows_per_unit * known
+        # The norm of the random slope, but for a chance of e^-128; and of the minimum then.
+        tilt = sigma * (math.sqrt(size) + 16)
+        radius = (tilt + math.sqrt(tilt**2 + 2 * ridge * most * math.log(2))) / ridge
+        off = cost.slope_error(most, size, radius) + sigma * cost.normal_error(size)
+        off += 2.0**-48 * ridge * radius
+        return off, cost.rounding_noise(3 * off / ridge, cost.SHARE / sigma, law.grid, size)
+
+
+def resolve_logistic(query: LogisticDraw | LogisticMinimum, schema: Schema) -> LogisticAnswer:
+    """Look up what is public. Opens no data."""
+    law = query.law
+    target = schema[law.target]
+    if not isinstance(target, Categorical) or len(target.levels) != 2:
+        raise QueryError(f"Expected the target {law.target!r} to be Categorical with two levels.")
+    design = Design.of(law.features, schema)
+    if schema.neighbours == "add_remove":
+        units_of(schema, None)  # refuses what has no public limit
+    draws = query.draws if isinstance(query, LogisticDraw) else 1
+    block = Block("theta", (Axis("draw", range(draws)), Axis("feature", design.names)))
+    return LogisticAnswer(query, schema, design, (block,))
+
+
+def slope(blocks: np.ndarray, theta: np.ndarray) -> np.ndarray:
+    """The slope of the sum of losses at each column of theta, from rows in blocks."""
+    # proof: logistic-floats. Doubles are added up within blocks only.
+    pull = expit(-(blocks @ theta))
+    parts = blocks.transpose(0, 2, 1) @ pull
+    high = np.rint(parts * 2.0**20) * 2.0**-20
+    return -(high.sum(axis=0) + (parts - high).sum(axis=0))
+
+
+def in_blocks(vectors: np.ndarray) -> np.ndarray:
+    """Rows in blocks of one size, filled up with zeros, which have no slope."""
+    rows, size = vectors.shape
+    count = max(-(-rows // cost.BLOCK), 1)
+    blocks = np.zeros((count, min(cost.BLOCK, max(rows, 1)), size))
+    blocks.reshape(-1, size)[:rows] = vectors
+    return blocks
+
+
+def langevin(
+    vectors: np.ndarray, weight: float, course: Course, chains: int, entropy: Entropy
+) -> np.ndarray:
+    """The last states (coefficient, chain)."""
+    blocks, shape, radius = in_blocks(vectors), (vectors.shape[1], chains), course.radius
+    theta = course.start * normals(entropy, math.prod(shape)).reshape(shape)
+    for step in course.sizes:
+        # proof: logistic-langevin. A step back into the ball moves no two states apart.
+        theta = theta / np.maximum(np.sqrt((theta**2).sum(axis=0)) / radius, 1.0)
+        drift = course.curve * theta + weight * slope(blocks, theta)
+        noise = normals(entropy, math.prod(shape)).reshape(shape)
+        theta = theta - step * drift + math.sqrt(2 * step) * noise
+    return theta / np.maximum(np.sqrt((theta**2).sum(axis=0)) / radius, 1.0)
+
+
+def minimum(vectors: np.ndarray, ridge: float, tilt: np.ndarray, tolerance: float) -> np.ndarray:
+    """Where the losses + ridge |theta|^2 / 2 + tilt'theta are least, up to a slope of tolerance.
+
+    By Newton's method, and for any rows: a step of length log(1 + d) instead of d lowers the
+    objective, since no row's vector is longer than 1 (Sun and Tran-Dinh 2019, Theorem 2). A whole
+    step is taken where it at least halves the least slope so far, which can happen some 60 times.
+    """  # proof: logistic-minimum
+    blocks, size = in_blocks(vectors), len(tilt)
+
+    def steepness(theta: np.ndarray) -> tuple[np.ndarray, float]:
+        total = slope(blocks, theta[:, None])[:, 0] + ridge * theta + tilt
+        return total, float(np.linalg.norm(total))
+
+    theta = np.zeros(size)
+    total, steep = steepness(theta)
+    least = steep
+    for _ in range(_ROUNDS):
+        length = float(np.linalg.norm(theta))
+        off = cost.slope_error(len(vectors), size, length) + 2.0**-48 * ridge * length
+        # Rounding leaves more than the tolerance only where a declared limit was wrong.
+        if steep + off <= tolerance or steep <= off:  # proof: logistic-floats
+            break
+        pull = expit(-(vectors @ theta))
+        bend = (vectors * (pull * (1 - pull))[:, None]).T @ vectors
+        way = np.linalg.solve(bend + ridge * np.eye(size), total)
+        found = steepness(theta - way)
+        if found[1] <= least / 2:
+            theta = theta - way
+        else:
+            distance = float(np.linalg.norm(way))
+            theta = theta - math.log1p(distance) / distance * way
+            found = steepness(theta)
+        total, steep = found
+        least = min(least, steep)
+    return theta
+
+
+def normals(entropy: Entropy, count: int) -> np.ndarray:
+    """Standard normal numbers by Box and Muller, right to 2^-42 wherever they lie.
+
+    Logarithms are taken near 0 and near 1 alike of a number with all its digits.
+    """  # proof: logistic-normals
+    parts = entropy(10 * count).astype(np.uint64).reshape(10, count)
+    halves = parts[::2] << np.uint64(32) | parts[1::2]
+    inside = 2.0**-257
+    for i in (3, 2, 1, 0):
+        inside = inside + halves[i].astype(float) * 2.0 ** (-64 * (i + 1))
+    inside = np.minimum(inside, 1.0) / 2
+    near_zero = (halves[4] & np.uint64(1)).astype(bool)
+    angle = (halves[4] >> np.uint64(1)).astype(float) * (2.0**-63 * 2 * np.pi)
+    height = np.where(near_zero, -np.log(inside), -np.log1p(-inside))
+    return np.sqrt(2 * height) * np.cos(angle)
+
+
+def _whole(values: np.ndarray, grid: float, units: int) -> Statistic:
+    steps = np.clip(np.rint(values / grid), -_LIMIT, _LIMIT)
+    return Statistic(steps.astype(np.int64).ravel(), units)

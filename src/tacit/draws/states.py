@@ -1,0 +1,241 @@
+"""Draws for hidden Markov models: the counts of all cells are read once, then drawn from.
+
+Paths leave as whole numbers, probabilities as steps of 2^-40.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tacit.accounting import Calibration
+from tacit.accounting.draws import GRID
+from tacit.accounting.ranges import calibrate_range, chain_assumption, paths_range, profiles_range
+from tacit.draws.conjugate import FLOAT_DRAW, to_grid
+from tacit.draws.uniforms import uniforms
+from tacit.laws import hidden_paths, truncated_dirichlet
+from tacit.laws.arrays import Uniform
+from tacit.laws.log_gamma import LogGamma
+from tacit.spec.draws import LEAST_TRUNCATION, MOST_LEVELS
+from tacit.spec.errors import QueryError
+from tacit.spec.hidden_states import Panel, StateChain, StatePaths, StateProfiles
+from tacit.spec.mechanisms import Exponential
+from tacit.spec.queries import Counts
+from tacit.spec.release import Axis, Block, Noise
+from tacit.spec.schema import Schema
+from tacit.wall.noise import Entropy
+from tacit.wall.statistics.counts import count_cells, resolve_counts
+from tacit.wall.statistics.statistic import Statistic, refuse_mechanism
+from tacit.wall.steps.lease import Loaded
+
+StateDraw = StatePaths | StateProfiles | StateChain
+
+
+@dataclass(frozen=True)
+class StatesAnswer:
+    """A draw of states or profiles with what is public about its columns.
+
+    `tables` are the counts it is drawn from: one of (sequence, time, level) for each emission.
+    """
+
+    query: StateDraw
+    schema: Schema
+    blocks: tuple[Block, ...]
+    tables: tuple[Block, ...]
+
+    @property
+    def counts(self) -> Counts:
+        panel = self.query.panel
+        return Counts(panel.emissions, by=(panel.sequence, panel.time))
+
+    @property
+    def stepwise(self) -> bool:
+        return not isinstance(self.query, StateChain)
+
+    @property
+    def span(self) -> float:
+        if isinstance(self.query, StatePaths):
+            return paths_range(self.query, self.schema)
+        return profiles_range(self.query.panel, self.query.truncation, self.schema)
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        return (FLOAT_DRAW,)
+
+    @property
+    def _grids(self) -> list[float]:
+        """Paths are whole numbers, and come first."""
+        paths_first = not isinstance(self.query, StateProfiles)
+        return [1.0 if paths_first and i == 0 else GRID for i in range(len(self.blocks))]
+
+    def calibrate(self, mechanism: Any) -> Calibration:
+        if not isinstance(mechanism, Exponential):
+            refuse_mechanism("tacit.Exponential(epsilon) for a draw", mechanism)
+        calibration = calibrate_range(mechanism, self.span, *self._grids)
+        if not isinstance(self.query, StateChain):
+            return calibration
+        # A sweep looks at the data twice: for the paths and for the profiles.
+        assumed = chain_assumption(calibration.cost, 2 * self.query.sweeps)
+        return replace(calibration, assumptions=(assumed,))
+
+    def at_temperature(self, heat: float) -> tuple[Noise, ...]:
+        return tuple(Noise("draw", heat, grid) for grid in self._grids)
+
+    def exact(self) -> tuple[Noise, ...]:
+        """The posterior itself: temperature 1."""
+        return self.at_temperature(1.0)
+
+    def bound(self, noise: Noise) -> dict[str, Any]:
+        return {"range": self.span}
+
+    def evaluate(self, source: Any, noise: tuple[Noise, ...]) -> Statistic:
+        return Statistic(*count_cells(self.counts, self.schema, self.tables, source))
+
+    def evaluate_step(self, loaded: Loaded) -> Statistic:
+        """The counts that paths and profiles are drawn from, read once in a lease."""
+        return loaded.once(self.counts, lambda: self.evaluate(loaded.source, self.exact()))
+
+    def sample(
+        self, statistic: Statistic, noise: tuple[Noise, ...], entropy: Entropy
+    ) -> np.ndarray:
+        uniform = lambda n: uniforms(entropy, n)  # noqa: E731
+        counts = self._unpacked(statistic)
+        with np.errstate(all="ignore"):
+            match self.query:
+                case StatePaths(start=start, transition=transition, profiles=profiles):
+                    given = start, transition, profiles
+                    return paths(counts, *given, noise[0].scale, uniform).ravel()
+                case StateProfiles(assignment=assignment, states=states):
+                    drawn = self._profiles(counts, assignment, states, noise[0].scale, uniform)
+                    return self._rounded(drawn)
+                case StateChain() as chain:
+                    return self._chain(chain, counts, noise[0].scale, uniform)
+
+    def _unpacked(self, statistic: Statistic) -> list[np.ndarray]:
+        ends = np.cumsum([block.size for block in self.tables])[:-1]
+        parts = np.split(statistic.steps, ends)
+        return [part.reshape(block.shape) for part, block in zip(parts, self.tables, strict=True)]
+
+    def _profiles(
+        self,
+        counts: list[np.ndarray],
+        assignment: np.ndarray,
+        states: int,
+        heat: float,
+        uniform: Uniform,
+    ) -> list[np.ndarray]:
+        """Truncated Dirichlet draws for each state and emission."""
+        query = self.query
+        assert not isinstance(query, StatePaths)
+        drawn = []
+        for table in counts:
+            # proof: profiles-range. Only counts / temperature depend on the data.
+            at = np.zeros((states, table.shape[-1]))
+            np.add.at(at, assignment.ravel(), table.reshape(-1, table.shape[-1]))
+            least = query.truncation / table.shape[-1]
+            if table.shape[-1] == 1:
+                drawn.append(np.ones((states, 1)))
+                continue
+            drawn.append(truncated_dirichlet.sample(query.prior + at / heat, least, uniform))
+        return drawn
+
+    def _rounded(self, profiles: list[np.ndarray]) -> np.ndarray:
+        """Whole steps that sum to one for each state and emission, none below the truncation."""
+        query = self.query
+        assert not isinstance(query, StatePaths)
+        parts = [
+            to_grid(p, query.truncation / p.shape[1] if p.shape[1] > 1 else 0.0) for p in profiles
+        ]
+        return np.concatenate([part.ravel() for part in parts])
+
+    def _chain(
+        self, chain: StateChain, counts: list[np.ndarray], heat: float, uniform: Uniform
+    ) -> np.ndarray:
+        """Gibbs sweeps on exact counts, of which only the last state leaves."""
+        shape, states = counts[0].shape[:2], chain.states
+        path = np.minimum(uniform(shape[0] * shape[1]) * states, states - 1)
+        path = path.astype(np.int64).reshape(shape)
+        profiles: list[np.ndarray] = []
+        start = transition = np.zeros(0)
+        for _ in range(chain.sweeps):
+            profiles = self._profiles(counts, path, states, heat, uniform)
+            start, transition = transitions(path, states, chain.transition_prior, uniform)
+            path = paths(counts, start, transition, tuple(profiles), heat, uniform)
+        moves = [to_grid(table, 0.0).ravel() for table in (start[None], transition)]
+        return np.concatenate([path.ravel(), *moves, self._rounded(profiles)])
+
+
+def paths(
+    counts: list[np.ndarray],
+    start: np.ndarray,
+    transition: np.ndarray,
+    profiles: tuple[np.ndarray, ...],
+    heat: float,
+    uniform: Uniform,
+) -> np.ndarray:
+    """The states of all cells, drawn together."""
+    # proof: paths-range. The score of a path is linear in the counts.
+    log = sum(table @ np.log(p).T for table, p in zip(counts, profiles, strict=True)) / heat
+    drawn = uniform(log.shape[0] * log.shape[1]).reshape(log.shape[:2])
+    return hidden_paths.sample(log, start, transition, drawn)
+
+
+def transitions(
+    path: np.ndarray, states: int, prior: float, uniform: Uniform
+) -> tuple[np.ndarray, np.ndarray]:
+    """First and next states' probabilities given the paths: Dirichlet draws."""
+    moves = np.full((states + 1, states), prior)
+    np.add.at(moves[states], path[:, 0], 1)
+    np.add.at(moves, (path[:, :-1].ravel(), path[:, 1:].ravel()), 1)
+    log = LogGamma.of(moves, np.ones_like(moves), -1e9, 700.0).sample(uniform)
+    drawn = np.exp(log - log.max(axis=1, keepdims=True))
+    drawn = np.maximum(drawn / drawn.sum(axis=1, keepdims=True), 1e-300)
+    return drawn[states], drawn[:states]
+
+
+def resolve_states(query: StateDraw, schema: Schema) -> StatesAnswer:
+    """Look up what is public. Opens no data."""
+    panel = query.panel
+    by = tuple(Axis(name, schema[name].labels) for name in (panel.sequence, panel.time))
+    tables = tuple(Block(name, (*by, Axis(name, schema[name].labels))) for name in panel.emissions)
+    # Refuses columns that cannot be counted, and too many cells.
+    resolve_counts(Counts(panel.emissions, by=(panel.sequence, panel.time)), schema)
+    _check_given(query, tables)
+    return StatesAnswer(query, schema, _blocks(query, by, panel, schema), tables)
+
+
+def _blocks(
+    query: StateDraw, by: tuple[Axis, ...], panel: Panel, schema: Schema
+) -> tuple[Block, ...]:
+    path = Block("state", by)
+    if isinstance(query, StatePaths):
+        return (path,)
+    each = Axis("state", range(query.states))
+    profiles = tuple(
+        Block(f"profile of {name}", (each, Axis(name, schema[name].labels)))
+        for name in panel.emissions
+    )
+    if isinstance(query, StateProfiles):
+        return profiles
+    to = Axis("next state", range(query.states))
+    return (path, Block("start", (each,)), Block("transition", (each, to)), *profiles)
+
+
+def _check_given(query: StateDraw, tables: tuple[Block, ...]) -> None:
+    """The public state must be there and fit the columns."""
+    sizes = [block.shape[-1] for block in tables]
+    match query:
+        case StatePaths(profiles=profiles):
+            if [table.shape[1] for table in profiles] != sizes:
+                raise QueryError(f"Expected profiles with {sizes} levels.")
+        case StateProfiles(assignment=assignment) if assignment.shape != tables[0].shape[:2]:
+            raise QueryError(f"Expected an assignment of shape {tables[0].shape[:2]}.")
+    if isinstance(query, StatePaths):
+        return
+    if max(sizes) > min(MOST_LEVELS, query.truncation / LEAST_TRUNCATION):
+        raise QueryError(
+            f"Expected a larger truncation than {query.truncation}: with {max(sizes)} levels the "
+            f"smallest probability would be below {LEAST_TRUNCATION:g}."
+        )
