@@ -1,5 +1,6 @@
 """The noise is what its law says, and nothing repeats it. False-alarm rate of each test: 1e-6."""
 
+import math
 import multiprocessing as mp
 import os
 import pickle
@@ -11,13 +12,13 @@ from scipy.stats import chi2
 from tacit.accounting import Sensitivity, calibrate
 from tacit.spec.mechanisms import Gaussian
 from tacit.spec.release import Noise
-from tacit.wall.chance._noise import draw, to_steps
+from tacit.wall.noise import draw, to_steps
 
 ALARM = 1e-6
 LAWS = [
     Noise("discrete_laplace", 0.7, 1.0),
     Noise("discrete_laplace", 12.5, 1.0),
-    Noise("discrete_gaussian", 0.8, 1.0),
+    Noise("discrete_gaussian", 1.0, 1.0),
     Noise("discrete_gaussian", 9.0, 1.0),
     Noise("discrete_gaussian", 9.0, 0.25),
 ]
@@ -50,9 +51,17 @@ def test_the_noise_has_its_exact_law(noise):
 
 @pytest.mark.parametrize("noise", LAWS[1:4:2], ids=str)
 def test_the_test_would_notice_other_noise(noise):
-    """The broken twin: noise ten per cent too small is caught."""
-    small = Noise(noise.family, noise.scale * 0.9, noise.grid)
+    """The broken twin: noise a tenth too small, in whole steps of a Gaussian's sigma, is caught."""
+    small = Noise(noise.family, math.floor(noise.scale * 0.9), noise.grid)
     assert chi_square_p(draw(small, 40_000), noise) < ALARM
+
+
+def test_a_law_without_a_sampler_is_refused():
+    """Calibration gives Gaussians a whole number of steps; whatever else comes is no noise."""
+    for noise in (Noise("discrete_gaussian", 0.8, 1.0), Noise("draw", 1.0, 1.0)):
+        with pytest.raises(ValueError, match=r"whole number|no sampler"):
+            draw(noise, 3)
+    assert not draw(Noise("none", 0.0, 1.0), 3).any()
 
 
 def test_the_variance_is_that_of_the_law():

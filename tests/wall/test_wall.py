@@ -4,13 +4,14 @@ import ast
 import copy
 import logging
 import pickle
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import tacit
-from tacit.wall.answers._counts import ResolvedCounts
+from tacit.wall.statistics.counts import CountsAnswer
 from tests.conftest import SMOKERS, smoking
 
 QUERY = tacit.Counts("smoker")
@@ -40,7 +41,7 @@ def test_what_is_left_out_is_asked_for(arguments, says):
 def test_over_budget_says_the_numbers_and_reads_nothing(monkeypatch):
     wall = open_wall(budget=tacit.Budget(1, 1e-6))
     wall.release(QUERY, tacit.Laplace(0.75))
-    monkeypatch.setattr(ResolvedCounts, "evaluate", pytest.fail)
+    monkeypatch.setattr(CountsAnswer, "evaluate", pytest.fail)
     with pytest.raises(tacit.OverBudget) as caught:
         wall.release(QUERY, tacit.Gaussian(0.5, 1e-7))
     assert caught.value.requested == "epsilon 0.5, delta 1E-7"
@@ -140,11 +141,30 @@ def test_the_answers_shape_does_not_depend_on_the_data(caplog, capfd, recwarn):
     assert len(seen) == 2
 
 
-def test_the_walls_code_keeps_its_own_rules():
-    """No user-space generator, no import of what believes, files to read in one sitting."""
-    files = sorted([*WALL.rglob("*.py"), *(WALL.parent / "laws").glob("*.py")])
+ROOMS = ["wall", "draws", "sources", "kernels", "accounting", "laws"]
+
+
+def code_of(room):
+    files = sorted((WALL.parent / room).rglob("*.py"))
     assert files
-    for path in files:
+    return files
+
+
+@pytest.mark.parametrize(
+    "room",
+    [
+        pytest.param(
+            room,
+            marks=[pytest.mark.xfail(strict=True, reason="draws/logistic.py has over 300 lines")]
+            if room == "draws"
+            else [],
+        )
+        for room in ROOMS
+    ],
+)
+def test_trusted_code_keeps_its_own_rules(room):
+    """No user-space generator, no import of what believes, files to read in one sitting."""
+    for path in code_of(room):
         source = path.read_text()
         assert len(source.splitlines()) <= 300, path.name
         for node in ast.walk(ast.parse(source)):
@@ -156,20 +176,30 @@ def test_the_walls_code_keeps_its_own_rules():
             elif isinstance(node, ast.Attribute):
                 names = [ast.unparse(node)]
             for name in names:
-                assert not name.startswith(("random", "numpy.random", "np.random", "jax.random"))
+                if room != "kernels":  # whose examples are for the contract test
+                    assert not name.startswith(("random", "np.random", "jax.random")), path.name
+                assert not name.startswith(("numpy.random", "secrets.choice"))
                 assert not name.startswith(("tacit.models", "tacit.methods", "tacit.infer"))
 
 
+def test_an_officer_can_read_what_must_be_trusted():
+    """Tier 1 is what counts and moments need; a wall that allows less is less to read."""
+    lines = {path: len(path.read_text().splitlines()) for path in code_of("wall")}
+    second = sum(n for path, n in lines.items() if path.parent.name == "steps")
+    assert sum(lines.values()) - second <= 1500
+    assert sum(lines.values()) <= 3000
+
+
 def test_every_proof_label_is_in_the_proofs():
-    proofs = (WALL / "PROOFS.md").read_text()
-    rooms = [WALL, WALL.parent / "accounting", WALL.parent / "laws"]
-    files = [path for room in rooms for path in room.rglob("*.py")]
-    code = "".join(p.read_text() for p in files)
-    labels = {
-        line.split("# proof:")[1].split(".")[0].strip()
-        for line in code.splitlines()
-        if "# proof:" in line
+    """Each label of the code is stated once, on one of the pages, and each statement has code."""
+    code = "".join(path.read_text() for path in WALL.parent.rglob("*.py"))
+    pages = {path.name: path.read_text() for path in WALL.parent.rglob("PROOFS*.md")}
+    assert sorted(pages) == ["PROOFS-DRAWS.md", "PROOFS-STEPS.md", "PROOFS.md"]
+    stated = {
+        name: sorted(re.findall(r"\*\*\[([\w-]+)\]\*\*", page)) for name, page in pages.items()
     }
-    assert len(labels) >= 5
-    for label in labels:
-        assert f"**[{label}]**" in proofs, label
+    everywhere = sorted(label for labels in stated.values() for label in labels)
+    assert everywhere == sorted(set(re.findall(r"# proof: ([\w-]+)", code)))
+    for name, page in pages.items():  # the table at the top lists what follows
+        rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
+        assert sorted(re.findall("`(.*?)`", " ".join(rows))) == stated[name]

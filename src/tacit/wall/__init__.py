@@ -1,19 +1,18 @@
-"""The only code that sees raw data. PROOFS.md says why what comes out is private.
+"""The only code that answers questions about raw data. PROOFS.md says why it is private.
 
 To read it, in this order:
 
-- the gate: `_wall` charges, reads, adds noise and lets go; `_lease` does so in steps, `_replay`
-  again; `_evaluate` finds who answers a query; `_public` is the same without privacy;
-- what was spent: `_ledger`, and its chain of hashes in `_chain`;
-- `data`: from a file to rows and documents;
-- `chance`: noise, and who takes part in a step;
-- `sums`: one unit's bounded share of a sum, and the maps of analysts around it;
-- `answers`: counts, moments, draws and the rest, a file each.
+- tier 1, the gate: `wall` charges, reads, adds noise and lets go; `answers` says who answers what;
+  `ledger`, its `chain` of hashes and its `store` remember what was spent; `shield` keeps what was
+  read out of errors; `noise` is exact; `statistics` are counts and moments;
+- tier 2, `steps`: leases, and bounded sums of kernels and programs.
+
+Where records are, and what a cell means, is in `tacit.sources`; the one-unit functions are in
+`tacit.kernels`; draws of the exponential mechanism are in `tacit.draws`.
 """
 
-from tacit.wall._lease import Lease
-from tacit.wall._ledger import Ledger
-from tacit.wall._public import Public
-from tacit.wall._wall import Wall
+from tacit.wall.ledger import Ledger
+from tacit.wall.steps.lease import Lease
+from tacit.wall.wall import Wall
 
-__all__ = ["Lease", "Ledger", "Public", "Wall"]
+__all__ = ["Lease", "Ledger", "Wall"]

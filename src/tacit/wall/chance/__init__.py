@@ -1,1 +1,0 @@
-"""Noise in whole steps, and who takes part in a step. The laws are those of `tacit.laws`."""

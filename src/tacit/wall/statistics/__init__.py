@@ -1,0 +1,1 @@
+"""Tier 1: counts and moments, a file each. What one unit can move, and what is added up."""

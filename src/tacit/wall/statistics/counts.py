@@ -1,0 +1,155 @@
+"""Counts: whole numbers of rows, and how far one unit can move them.
+
+`resolve_counts` knows only what is public; `evaluate` reads.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tacit.accounting import Calibration, Sensitivity, calibrate
+from tacit.sources.columns import MISSING
+from tacit.sources.rows import bounded
+from tacit.sources.source import Source
+from tacit.spec.errors import QueryError
+from tacit.spec.keys import Is, Key, labels_of, name_of
+from tacit.spec.mechanisms import Gaussian, Laplace
+from tacit.spec.queries import Counts
+from tacit.spec.release import Axis, Block, Noise
+from tacit.spec.schema import Schema
+from tacit.wall.noise import Entropy, noised, to_steps
+from tacit.wall.statistics.statistic import Statistic, refuse_mechanism
+
+_MAX_CELLS = 10**7
+
+
+@dataclass(frozen=True)
+class CountsAnswer:
+    """A query with its public levels: what will be measured and how far one unit can move it."""
+
+    query: Counts
+    schema: Schema
+    blocks: tuple[Block, ...]
+    sensitivity: Sensitivity
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        return ()
+
+    def calibrate(self, mechanism: Any) -> Calibration:
+        if not isinstance(mechanism, Laplace | Gaussian):
+            refuse_mechanism("tacit.Laplace or tacit.Gaussian", mechanism)
+        return calibrate(mechanism, self.sensitivity)
+
+    def exact(self) -> tuple[Noise, ...]:
+        return (Noise("none", 0.0, 1.0),) * len(self.blocks)
+
+    def bound(self, noise: Noise) -> dict[str, Any]:
+        """The sensitivity that the noise is for, as the ledger records it."""
+        by_l1 = noise.family == "discrete_laplace"
+        size = self.sensitivity.l1 if by_l1 else self.sensitivity.l2
+        return {"sensitivity": size, "norm": "L1" if by_l1 else "L2"}
+
+    def evaluate(self, source: Source, noise: tuple[Noise, ...]) -> Statistic:
+        values, units = count_cells(self.query, self.schema, self.blocks, source)
+        return Statistic(to_steps(values, noise[0]), units)
+
+    def sample(
+        self, statistic: Statistic, noise: tuple[Noise, ...], entropy: Entropy
+    ) -> np.ndarray:
+        return noised(statistic, noise, self.blocks, entropy)
+
+
+def resolve_counts(query: Counts, schema: Schema) -> CountsAnswer:
+    """Look up the levels and derive the sensitivity. Opens no data."""
+    by = tuple(_axis(key, schema) for key in query.by)
+    blocks = tuple(
+        _block(name, by, tuple(_axis(key, schema) for key in keys), schema)
+        for name, keys in zip(query.names, query.tables, strict=True)
+    )
+    cells = sum(block.size for block in blocks)
+    if cells > _MAX_CELLS:
+        raise QueryError(f"Expected at most {_MAX_CELLS} cells, this query has {cells}.")
+    return CountsAnswer(query, schema, blocks, _sensitivity(blocks, schema))
+
+
+def _axis(key: Key, schema: Schema) -> Axis:
+    labels = labels_of(key, schema)
+    total = schema[name_of(key)].default is not None
+    return Axis(name_of(key), labels if total else (*labels, None))
+
+
+def _block(name: str, by: tuple[Axis, ...], axes: tuple[Axis, ...], schema: Schema) -> Block:
+    # Two cells that sum to the public n are one number: half the sensitivity of both.
+    labels = axes[0].labels
+    if (
+        not by
+        and len(axes) == 1
+        and len(labels) == 2
+        and None not in labels
+        and schema.neighbours == "replace_one"
+        and schema.max_rows_per_unit == 1
+    ):
+        return Block(name, (Axis(axes[0].name, labels[1:]),), omitted=tuple(labels[:1]))
+    return Block(name, (*by, *axes))
+
+
+def _sensitivity(blocks: tuple[Block, ...], schema: Schema) -> Sensitivity:
+    """How far one unit's rows, at most k of them, can move the counts."""
+    k = schema.max_rows_per_unit
+    # proof: counts-add-remove. Every row adds one to a single cell of each table.
+    l1, l2_squared = k * len(blocks), k**2 * len(blocks)
+    unit_l2_squared = l2_squared
+    if schema.neighbours == "replace_one":
+        # proof: counts-replace-one. Old and new rows move a table by two non-negative vectors
+        # of L1 norm at most k; an omitted cell leaves a single number that moves by one.
+        full = sum(not block.omitted for block in blocks)
+        reduced = len(blocks) - full
+        l1, l2_squared = 2 * k * full + reduced, 2 * k**2 * full + reduced
+    cells = sum(block.size for block in blocks)
+    return Sensitivity(l1, l2_squared, unit_l2_squared, cells, len(blocks))
+
+
+def count_cells(
+    query: Counts, schema: Schema, blocks: tuple[Block, ...], source: Source
+) -> tuple[np.ndarray, int]:
+    """All cells that the blocks measure, and the number of units, in one read."""
+    keys: list[Key] = list(dict.fromkeys([*query.by, *(k for keys in query.tables for k in keys)]))
+    shapes = [[_size(key, schema) for key in (*query.by, *table)] for table in query.tables]
+    tables = [np.zeros(math.prod(shape), np.int64) for shape in shapes]
+    units = 0
+    for batch in bounded(source, schema, [name_of(key) for key in keys]):
+        units += int(batch.first.sum())
+        places = {key: _places(key, schema, batch.columns[name_of(key)]) for key in keys}
+        for table, shape, counts in zip(query.tables, shapes, tables, strict=True):
+            at = np.ravel_multi_index([places[key] for key in (*query.by, *table)], shape)
+            np.add.at(counts, at, 1)
+    measured = [
+        _measured(counts.reshape(shape), block)
+        for counts, shape, block in zip(tables, shapes, blocks, strict=True)
+    ]
+    return np.concatenate(measured), units
+
+
+def _size(key: Key, schema: Schema) -> int:
+    return len(_axis(key, schema).labels)
+
+
+def _places(key: Key, schema: Schema, codes: np.ndarray) -> np.ndarray:
+    """Where on its axis each row counts; the last place is that of missing values."""
+    if isinstance(key, Is):
+        labels = schema[key.column].labels
+        wanted = np.array([label in key.levels for label in labels] + [False], np.int64)
+        codes = np.where(codes == MISSING, MISSING, wanted[codes])
+    return np.where(codes == MISSING, _size(key, schema) - 1, codes)
+
+
+def _measured(counts: np.ndarray, block: Block) -> np.ndarray:
+    """The cells that a block measures, in its order."""
+    if block.omitted:
+        return counts[1:2]
+    return counts[tuple(slice(0, size) for size in block.shape)].ravel()

@@ -1,0 +1,22 @@
+"""The exact answer to a query. It never leaves the wall as it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+import numpy as np
+
+from tacit.spec.errors import BudgetError
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """Integers in steps of the noise's grids, or the counts or rows that a draw is from."""
+
+    steps: np.ndarray = field(repr=False)
+    units: int = field(repr=False)
+
+
+def refuse_mechanism(fits: str, mechanism: Any) -> NoReturn:
+    raise BudgetError(f"Expected {fits}, got {mechanism!r}.")

@@ -1,0 +1,164 @@
+"""Kernels looped over units: one row or one document at a time, into zeroed scratch.
+
+A kernel is given a copy of one row, the public state, which cannot be written to, and a vector of
+zeros, so that it cannot reach another unit's data. It comes from the closed registry
+(`tacit.kernels`); that it computes a unit alike in any company is tested over the whole registry.
+"""  # proof: kernels
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numba
+import numpy as np
+
+from tacit.kernels import KERNELS, DocumentKernel
+from tacit.kernels.compiling import compiled
+from tacit.sources.documents import Documents
+from tacit.sources.rows import Rows
+from tacit.wall.steps.clip import add_alone, add_unit, add_words, finite
+
+_THREAD_WORK = 200_000  # numbers to compute from which a second thread pays
+
+
+def sum_rows(
+    name: str, rows: Rows, units: np.ndarray, state: tuple[np.ndarray, ...], limits: np.ndarray
+) -> np.ndarray:
+    """The sum over some units of what a kernel of rows gives, in steps."""
+    size, kernel = int(limits[-1]["stop"]), KERNELS[name].function
+
+    def part(some: np.ndarray) -> np.ndarray:
+        total = np.zeros(size, np.int64)
+        row, out, sums = np.zeros(rows.values.shape[1]), np.zeros(size), np.zeros(size)
+        scratch = row, out, sums, np.zeros(size, np.int32)
+        given = rows.values, rows.complete, rows.starts, some, state, *scratch, limits, total
+        _compiled(_row_loop, kernel, (row, state, out), given)(kernel, *given)
+        return total
+
+    return _threaded(part, units, size)
+
+
+def sum_documents(
+    name: str,
+    documents: Documents,
+    units: np.ndarray,
+    state: tuple[np.ndarray, ...],
+    limits: np.ndarray,
+    width: int,
+) -> np.ndarray:
+    """The sum over some units of what a kernel of documents gives, in steps."""
+    size, known = int(limits[-1]["stop"]), KERNELS[name]
+    rows = size // width  # as many different words as a document can have: public
+    subset = isinstance(known, DocumentKernel) and known.vocabulary_subset
+    places = state[0] if subset else np.arange(rows)
+    places.setflags(write=False)
+
+    def part(some: np.ndarray) -> np.ndarray:
+        total = np.zeros(size, np.int64)
+        copies = np.zeros(rows, np.int32), np.zeros(rows, np.int32), np.zeros(rows), places
+        several = size if documents.several else 0
+        scratch = (
+            np.zeros(size),
+            np.zeros(size, np.int32),
+            np.zeros(several),
+            np.zeros(several),
+            np.zeros(several // width, np.int64),
+            np.zeros(several // width, np.bool_),
+        )
+        given = *documents.arrays, some, state, width, *copies, *scratch, limits, total
+        document = copies[1], copies[2], state, np.zeros((0, width))
+        _compiled(_document_loop, known.function, document, given)(known.function, *given)
+        return total
+
+    return _threaded(part, units, min(rows, 100) * width)
+
+
+def _row_loop(kernel, values, complete, starts, units, state, row, out, sums, steps, limits, total):
+    for unit in units:
+        first, stop = starts[unit], starts[unit + 1]
+        for i in range(first, stop):
+            if not complete[i]:
+                continue
+            row[:] = values[i]
+            out[:] = 0.0
+            kernel(row, state, out)
+            if stop == first + 1:
+                add_alone(out, steps, limits, total)
+            elif finite(out):
+                sums += out
+        if stop > first + 1:
+            add_unit(sums, steps, limits, total)
+            sums[:] = 0.0
+
+
+def _document_loop(
+    kernel, offsets, words, weights, starts, units, state, width, kept, my_words, my_weights,
+    places, out, steps, sums, gathered, touched, seen, limits, total,
+):  # fmt: skip
+    """A unit with several documents has its words gathered before they are clipped."""
+    for unit in units:
+        first, stop = starts[unit], starts[unit + 1]
+        alone = stop == first + 1
+        count = 0
+        for i in range(first, stop):
+            length = 0
+            for j in range(offsets[i], offsets[i + 1]):
+                place = places[words[j]]
+                # Words and places differ, so there is room; were they not, memory is safe.
+                if place >= 0 and length < kept.size:
+                    kept[length] = my_words[length] = place
+                    my_weights[length] = weights[j]
+                    length += 1
+            here = kept[:length]
+            flat = out[: length * width]
+            block = flat.reshape(length, width)
+            kernel(my_words[:length], my_weights[:length], state, block)
+            worked = finite(flat)
+            if worked and alone:
+                add_words(flat, here, width, steps[: flat.size], limits, total)
+            elif worked:
+                for j in range(here.size):
+                    if not seen[here[j]]:
+                        seen[here[j]] = True
+                        touched[count] = here[j]
+                        count += 1
+                    at = here[j] * width
+                    sums[at : at + width] += block[j]
+            flat[:] = 0.0
+        for j in range(count):  # gather the unit's words, and clear what it touched
+            at = touched[j] * width
+            gathered[j * width : (j + 1) * width] = sums[at : at + width]
+            sums[at : at + width] = 0.0
+            seen[touched[j]] = False
+        flat = gathered[: count * width]
+        add_words(flat, touched[:count], width, steps[: flat.size], limits, total)
+
+
+def _compiled(python: Any, kernel: Any, given: tuple[Any, ...], arguments: tuple[Any, ...]) -> Any:
+    """A loop for one kernel, compiled when it first meets data, or read from the disk's cache.
+
+    The kernel is passed as a function of a declared type: compiled into the loop, it could not be
+    cached. `given` is what the kernel takes, `arguments` what the loop does; their types are those
+    of `RowKernel.frozen` and of sources, and the same each time.
+    """
+    if (python, kernel) not in _LOOPS:
+        called = numba.void(*map(numba.typeof, given))
+        typed = (numba.types.FunctionType(called), *map(numba.typeof, arguments))
+        kernel.compile(called)
+        _LOOPS[python, kernel] = compiled(python, signature=numba.void(*typed))
+    return _LOOPS[python, kernel]
+
+
+_LOOPS: dict[Any, Any] = {}
+
+
+def _threaded(part: Callable[[np.ndarray], np.ndarray], units: np.ndarray, size: int) -> Any:
+    """The sum over all units, by as many threads as pay; integers add up the same in any order."""
+    threads = min(os.cpu_count() or 1, 1 + units.size * size // _THREAD_WORK)
+    if threads == 1:
+        return part(units)
+    with ThreadPoolExecutor(threads) as pool:
+        return sum(pool.map(part, np.array_split(units, threads)))

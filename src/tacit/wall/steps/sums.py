@@ -1,0 +1,133 @@
+"""Bounded sums: a kernel or a program over units, each unit's share clipped and added up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tacit.accounting import Calibration
+from tacit.accounting.sums import MOST_STEPS, calibrate_sum, exact_noise
+from tacit.kernels import KERNELS, DocumentKernel
+from tacit.sources.data import AnySource, Data, load
+from tacit.sources.documents import Documents
+from tacit.sources.rows import Rows
+from tacit.spec.columns import Tokens
+from tacit.spec.errors import QueryError
+from tacit.spec.kernels import Kernel
+from tacit.spec.mechanisms import Gaussian, Laplace
+from tacit.spec.programs import Program
+from tacit.spec.release import Axis, Block, Noise
+from tacit.spec.schema import Schema
+from tacit.spec.sums import Bound, BoundedSum
+from tacit.wall.noise import Entropy, noised
+from tacit.wall.statistics.statistic import Statistic, refuse_mechanism
+from tacit.wall.steps.clip import limits_of
+from tacit.wall.steps.loops import sum_documents, sum_rows
+from tacit.wall.steps.programs import ASSUMPTION, compiled, refuse_debugging, started
+
+Pending = Callable[[], np.ndarray]
+
+
+@dataclass(frozen=True)
+class BoundedSums:
+    """A query whose kernel and state were checked: what one unit adds, and how it is summed."""
+
+    query: BoundedSum
+    schema: Schema
+    blocks: tuple[Block, ...]
+    state: tuple[np.ndarray, ...] = field(repr=False)
+
+    @property
+    def bounds(self) -> tuple[Bound, ...]:
+        return self.query.bounds
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        return (ASSUMPTION,) if isinstance(self.query.kernel, Program) else ()
+
+    def calibrate(self, mechanism: Any) -> Calibration:
+        if not isinstance(mechanism, Laplace | Gaussian):
+            refuse_mechanism("tacit.Laplace or tacit.Gaussian", mechanism)
+        return calibrate_sum(mechanism, self.bounds, self.schema.neighbours, MOST_STEPS)
+
+    def exact(self) -> tuple[Noise, ...]:
+        return exact_noise(self.bounds, MOST_STEPS)
+
+    def bound(self, noise: Noise) -> dict[str, Any]:
+        return {}  # the blocks of the query say it
+
+    def evaluate(self, source: AnySource, noise: tuple[Noise, ...]) -> Statistic:
+        data = load(source, self.schema, self.query.columns)
+        return Statistic(self.sum(data, np.arange(data.units), noise), data.units)
+
+    def sample(
+        self, statistic: Statistic, noise: tuple[Noise, ...], entropy: Entropy
+    ) -> np.ndarray:
+        return noised(statistic, noise, self.blocks, entropy)
+
+    def at(self, state: Any) -> BoundedSums:
+        """The same kernel and bounds at another state, which is checked like the first."""
+        query = self.query.at(state)
+        other = object.__new__(BoundedSums)
+        other.__dict__.update(self.__dict__, query=query, state=_checked(query, self.schema))
+        return other
+
+    def start(self, data: Data, units: np.ndarray, noise: tuple[Noise, ...]) -> Pending:
+        """Begin with the sum over some units, and return what waits for it, in steps."""
+        kernel, limits = self.query.kernel, limits_of(self.bounds, noise)
+        if isinstance(kernel, Program):
+            assert isinstance(data, Rows)
+            public = self.schema.neighbours == "replace_one"
+            return started(compiled(kernel), data, units, self.state, limits, public=public)
+        if isinstance(data, Documents):
+            width = self.bounds[0].shape[1]
+            return lambda: sum_documents(kernel.name, data, units, self.state, limits, width)
+        return lambda: sum_rows(kernel.name, data, units, self.state, limits)
+
+    def sum(self, data: Data, units: np.ndarray, noise: tuple[Noise, ...]) -> np.ndarray:
+        """The sum over some units, in steps."""
+        return self.start(data, units, noise)()
+
+
+def resolve_sum(query: BoundedSum, schema: Schema) -> BoundedSums:
+    """Check the kernel, its state and the shapes against the schema. Opens no data."""
+    blocks = tuple(_block(name, bound) for name, bound in query.blocks)
+    return BoundedSums(query, schema, blocks, _checked(query, schema))
+
+
+STEPS: Mapping[type, Any] = {BoundedSum: resolve_sum}
+
+
+def _block(name: str, bound: Bound) -> Block:
+    axes = tuple(Axis(f"{name}.{i}", range(size)) for i, size in enumerate(bound.shape))
+    return Block(name, axes)
+
+
+def _checked(query: BoundedSum, schema: Schema) -> tuple[np.ndarray, ...]:
+    """The state in the form that the kernel or program takes; anything else is refused."""
+    columns = [schema[name] for name in query.columns]
+    match query.kernel:
+        case Kernel(name=name):
+            kernel = KERNELS.get(name)
+            if kernel is None:
+                raise QueryError(f"No kernel {name!r}; there are {', '.join(KERNELS)}.")
+            if isinstance(kernel, DocumentKernel) and query.bounds[0].geometry == "box":
+                raise QueryError('Expected another geometry than "box" for a kernel of documents.')
+            state = kernel.frozen(query.state)
+            # proof: kernels. No index of the compiled code can fall outside what it is given.
+            kernel.check(state, columns, [bound.shape for bound in query.bounds])
+            return state
+        case Program() as program:
+            if any(isinstance(column, Tokens) for column in columns):
+                raise QueryError("Expected columns of numbers for a program, and no Tokens.")
+            if (program.columns, program.size) != (len(columns), query.numbers):
+                raise QueryError(
+                    f"Expected a program of {len(columns)} columns that gives {query.numbers} "
+                    f"numbers, got one of {program.columns} that gives {program.size}."
+                )
+            refuse_debugging()
+            compiled(program)
+            return program.leaves(query.state)

@@ -1,0 +1,251 @@
+"""The wall: charge the ledger, then read, add exact noise or draw, and let only that out."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from tacit.accounting import plan_epsilon
+from tacit.sources.data import open_data, units_of_data
+from tacit.spec.budget import Budget, Spent, round_up
+from tacit.spec.certificate import Certificate, LedgerMark
+from tacit.spec.errors import BudgetError, LedgerError, QueryError, SchemaError
+from tacit.spec.mechanisms import Exact, Exponential, Gaussian, Laplace, Mechanism
+from tacit.spec.plan import Plan, WithoutReplacement
+from tacit.spec.protocols import Quote
+from tacit.spec.queries import Query
+from tacit.spec.release import Noise, Release
+from tacit.spec.schema import Schema
+from tacit.spec.wire import digest
+from tacit.wall.answers import TIERS, Answer, Answers, calibrated, describe, publish
+from tacit.wall.ledger import Ledger
+from tacit.wall.noise import os_entropy
+from tacit.wall.shield import shielded, without_locals
+from tacit.wall.steps.lease import Lease, Loaded
+from tacit.wall.steps.replay import KeptLease, ReplayedLease, replayed
+
+
+class Wall:
+    """Sensitive records, with a budget that cannot be overdrawn.
+
+    Parameters
+    ----------
+    source
+        A CSV or Parquet path, a pandas, polars or pyarrow table, a dict of arrays, a DuckDB
+        table of Ibis, or a sparse matrix of documents by words.
+    schema
+        What is public about it, and who is protected.
+    budget
+        All that may ever be spent on these people. Pinned when the ledger is created.
+    ledger
+        The path of the ledger, one for each protected population. ":memory:" forgets everything
+        when the process ends, and its certificates say so.
+    units
+        Beside a sparse matrix: who wrote each document.
+    allow
+        Which queries are answered: "statistics" (counts and moments), "steps" (bounded sums and
+        leases), "draws" (the exponential mechanism and noisy minima). Pinned in the ledger, so
+        that who allows less need trust, and read, less of the code.
+
+    Formal guarantee: all releases together are (epsilon, delta)-differentially private for the
+    schema's unit and relation, where (epsilon, delta) is the budget, however adaptively they were
+    chosen.
+    """
+
+    def __init__(
+        self,
+        source: Any,
+        schema: Schema | None = None,
+        *,
+        budget: Budget | None = None,
+        ledger: str | os.PathLike[str] | None = None,
+        units: Any = None,
+        allow: Sequence[str] = TIERS,
+    ) -> None:
+        if not isinstance(schema, Schema):
+            raise SchemaError("Expected a schema: Wall(source, tacit.Schema(...), ...).")
+        if not isinstance(budget, Budget):
+            raise BudgetError(
+                "Expected budget=tacit.Budget(epsilon, delta), all that may be spent."
+            )
+        if ledger is None:
+            raise LedgerError('Expected ledger="<path>", the file that remembers what was spent.')
+        self._answers = Answers.of(allow)
+        self._source = open_data(source, schema, units)
+        self._schema = schema
+        self._loaded: Callable[[], Loaded | None] = lambda: None
+        self._ledger = Ledger(ledger)
+        self._ledger.open(
+            {
+                "unit": schema.unit,
+                "max_rows_per_unit": schema.max_rows_per_unit,
+                "neighbours": schema.neighbours,
+                "schema": schema.digest,
+                "allow": list(self._answers.allow),  # proof: tiers
+            },
+            budget,
+        )
+
+    @property
+    def schema(self) -> Schema:
+        return self._schema
+
+    @property
+    def remaining(self) -> Spent:
+        """What is left of the budget."""
+        return self._ledger.read().left
+
+    @property
+    def units(self) -> int | None:
+        """How many units there are, where that is public; None under add_remove."""
+        if self._schema.neighbours != "replace_one":  # proof: units
+            return None
+        return shielded(lambda: units_of_data(self._source, self._schema), paid=False)
+
+    def quote(self, query: Query, mechanism: Mechanism) -> Quote:
+        """What a release would cost and how noisy it would be. Nothing is read or charged."""
+        calibration = calibrated(self._answers.resolve(query, self._schema), mechanism)
+        return Quote(calibration.cost, calibration.noise)
+
+    @without_locals
+    def release(self, query: Query, mechanism: Mechanism, *, name: str | None = None) -> Release:
+        """Answer a query with noise, after charging for it.
+
+        The same question under the same `name` returns the stored release at no cost, whatever
+        the data are by now; its certificate says so, and from when it is. If the question was
+        charged and no answer is stored, because the process died or is still busy, it is answered
+        under that charge; whoever stores first decides what all of them return.
+        """
+        _check_name(name)
+        answer = self._answers.resolve(query, self._schema)
+        calibration = calibrated(answer, mechanism)
+        event, cost = describe(answer, calibration.noise), calibration.cost
+        # proof: charge-then-read. Durable before the next line; never undone.
+        charge = self._ledger.charge(cost, event, name, digest([event, str(cost)]), takeover=True)
+        if charge.stored is not None:
+            return replayed(charge.stored)
+        integers, units = self._sampled(answer, calibration.noise)
+        certificate = self._certificate(cost, calibration.accountant, (event,), charge.mark)
+        certificate = certificate.assuming(answer.assumptions + calibration.assumptions)
+        release = publish(answer, calibration.noise, units, integers, certificate)
+        return release if name is None else self._kept(release, name, charge.token)
+
+    def _sampled(self, answer: Answer, noise: tuple[Noise, ...]) -> tuple[np.ndarray, int]:
+        """The noisy answer and the number of units; the exact answer stays in this frame."""
+        statistic = shielded(lambda: answer.evaluate(self._source, noise))
+        return shielded(lambda: answer.sample(statistic, noise, os_entropy)), statistic.units
+
+    def _kept(self, release: Release, name: str, token: str) -> Release:
+        """What is stored under the name, be it of this attempt or of another."""
+        try:  # proof: claim. Only what is stored goes out.
+            stored = self._ledger.keep(name, token, release.to_json())
+        except LedgerError as error:
+            # proof: frames. Neither this answer nor the exact one goes out with the error.
+            raise LedgerError(
+                f"{error} The data were read and the budget is spent: ask again under the name "
+                f"{name!r}, which is answered without another charge."
+            ) from None
+        return release if stored is None else replayed(stored)
+
+    @without_locals
+    def prepay(self, plan: Plan, *, name: str | None = None) -> Lease | KeptLease | ReplayedLease:
+        """Charge for all steps of a plan at once and return the lease that answers them.
+
+        Taking several smaller plans, one after another, lets a loop stop early; each is charged
+        for itself. Under the same `name` the same plan returns the answers that were given before,
+        to the same questions, at no cost. They are stored after the last step; until then the
+        same plan under that name is charged again, since answers to some of its steps are out.
+        """
+        _check_name(name)
+        check_plan(plan, self._schema, self._answers)
+        if any(isinstance(steps.mechanism, Exact) for steps in plan.steps):
+            raise BudgetError("Exact() adds no noise: only tacit.Public accepts it.")
+        if any(isinstance(steps.sampling, WithoutReplacement) for steps in plan.steps):
+            check_population(plan, self.units)
+        spent, accountant = plan_epsilon(plan, self._schema.neighbours)
+        cost = Budget(round_up(max(spent, 1e-9)), plan.delta)
+        event = {"plan": plan.to_dict()}
+        question = digest([event, str(cost)])
+        charge = self._ledger.charge(cost, event, name, question)  # proof: charge-then-read
+        if name is not None and charge.stored is not None:
+            return ReplayedLease(plan, charge.stored, name)
+        certificate = self._certificate(cost, accountant, plan_events(plan), charge.mark)
+        lease = Lease(plan, self._answers, self._rows(), certificate, os_entropy)
+        if name is None:
+            return lease
+        return KeptLease(lease, lambda answers: self._ledger.keep(name, charge.token, answers))
+
+    def _rows(self) -> Loaded:
+        """What leases read, shared by those that are alive."""
+        loaded = self._loaded()
+        if loaded is None:
+            loaded = Loaded(self._source, self._schema)
+            self._loaded = weakref.ref(loaded)
+        return loaded
+
+    def _certificate(
+        self, cost: Budget, accountant: str, events: tuple[dict[str, Any], ...], mark: LedgerMark
+    ) -> Certificate:
+        assumptions = []
+        if not self._ledger.durable:
+            assumptions.append("the ledger is in memory: what was spent before is not known")
+        return Certificate(
+            unit=self._schema.protects,
+            neighbours=self._schema.neighbours,
+            epsilon=cost.epsilon,
+            delta=cost.delta,
+            accountant=accountant,
+            events=events,
+            assumptions=tuple(assumptions),
+            ledger=mark,
+        )
+
+    def __repr__(self) -> str:
+        columns = ", ".join(column.name for column in self._schema.columns)
+        return f"Wall(columns: {columns}; protects {self._schema.protects})"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("A Wall cannot be copied or pickled; open it again from its source.")
+
+
+def _check_name(name: Any) -> None:
+    if name is not None and not (isinstance(name, str) and name.strip() and name.isprintable()):
+        raise QueryError(f"Expected name={name!r} to be a printable text.")
+
+
+def plan_events(plan: Plan) -> tuple[dict[str, Any], ...]:
+    """The facts of a lease's steps, for its certificate."""
+    families = {Gaussian: "discrete_gaussian", Laplace: "discrete_laplace", Exponential: "draw"}
+    return tuple(
+        {"noise": families.get(type(steps.mechanism), "none"), **steps.to_dict()}
+        for steps in plan.steps
+    )
+
+
+def check_plan(plan: Plan, schema: Schema, answers: Answers) -> None:
+    """Refuse what no query can use, and sampling that would tell a secret size."""
+    if not isinstance(plan, Plan):
+        raise BudgetError(f"Expected tacit.Plan(tacit.Steps(...), delta=...), got {plan!r}.")
+    if len(answers.allow) == 1:
+        raise QueryError("This wall answers statistics only: its ledger allows no steps or draws.")
+    for steps in plan.steps:
+        if isinstance(steps.sampling, WithoutReplacement) and schema.neighbours != "replace_one":
+            raise BudgetError(
+                "WithoutReplacement needs the number of units, which is secret under "
+                "add_remove: sample with tacit.Poisson(rate)."
+            )
+
+
+def check_population(plan: Plan, units: int | None) -> None:
+    """Refuse a plan for another number of units than there are, which is public here."""
+    for steps in plan.steps:
+        match steps.sampling:
+            case WithoutReplacement(population=population) if population != units:
+                raise BudgetError(
+                    f"The plan is for a population of {population} units, and there are {units}. "
+                    "Nothing was charged."
+                )
