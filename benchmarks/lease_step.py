@@ -47,8 +47,9 @@ def private(data: dict[str, np.ndarray], steps: int):
         steps, tacit.Gaussian(noise_multiplier=8.0), tacit.Poisson(BATCH / RECORDS), numbers=108
     )
     lease = wall.prepay(tacit.Plan(noisy, delta=1e-5))
-    query = tacit.BoundedSum(tacit.JaxMap(gradient), [*NAMES, "y"], size=FEATURES + 1, clip=1.0)
     theta = np.zeros(FEATURES + 1, np.float32)
+    columns = [*NAMES, "y"]
+    query = tacit.BoundedSum(gradient, columns, size=FEATURES + 1, clip=1.0, state=theta)
 
     def step(theta):
         release = lease.release(query.at(theta))

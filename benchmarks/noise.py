@@ -14,7 +14,7 @@ from rich import print
 
 from tacit.laws import bulk
 from tacit.spec.release import Noise
-from tacit.wall.chance import _noise
+from tacit.wall import noise as _noise
 
 # From 1,000 numbers on draw() is Tacit's own; OpenDP's time is proportional.
 SIZE, OPENDP_SIZE = 400_000, 900
@@ -28,13 +28,13 @@ def seconds(draw, noise: Noise, size: int) -> float:
 
 def algorithm_3(noise: Noise, size: int) -> None:
     """On one thread."""
-    words = _noise.os_words(10 * size + 128)
+    words = _noise.os_entropy(10 * size + 128)
     bulk.fill_gaussian(np.zeros(size, np.int64), 0, np.uint64(noise.scale / noise.grid), words)
 
 
 def strips(noise: Noise, size: int) -> None:
     """On one thread as well: words that are not os_words itself are not shared out."""
-    _noise.draw_bulk(noise, size, partial(_noise.os_words))
+    _noise.draw(noise, size, partial(_noise.os_entropy))
 
 
 def main() -> None:
@@ -44,10 +44,10 @@ def main() -> None:
         Noise("discrete_laplace", 3 * 2.0**27, 1.0),
         Noise("discrete_laplace", 100.0, 1.0),
     ):
-        _noise.draw_bulk(noise, 10)
+        _noise.draw(noise, 10)
         ours, theirs = [], []
         for _ in range(5):
-            ours.append(seconds(_noise.draw_bulk, noise, SIZE))
+            ours.append(seconds(_noise.draw, noise, SIZE))
             theirs.append(seconds(_noise.draw, noise, OPENDP_SIZE))
         ratio = np.median(np.array(theirs) / np.array(ours))
         print(

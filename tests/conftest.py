@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,14 @@ def smoking(neighbours: str = "replace_one", **options: Any) -> tacit.Schema:
 def exact(data: Any, schema: tacit.Schema, query: tacit.Counts) -> np.ndarray:
     """The statistic itself, which only public data may show."""
     return tacit.Public(data, schema).release(query, tacit.Exact()).value
+
+
+def without_note(release: tacit.Release) -> tacit.Release:
+    """A replayed release as it was first given: without the note that it is a replay."""
+    assumptions = release.certificate.assumptions
+    assert "answered again from the ledger" in assumptions[-1]
+    certificate = replace(release.certificate, assumptions=assumptions[:-1])
+    return replace(release, certificate=certificate)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -167,8 +167,9 @@ def test_verify_and_raise(run, folder, tmp_path):
     other.write_text(json.dumps(facts))
     assert "public data" in run("ledger", "verify", ledger, "--against", other, ok=False)
     assert "Cannot read" in run("ledger", "verify", ledger, "--against", tmp_path / "x", ok=False)
-    other.write_text("{}")
-    assert "certificate" in run("ledger", "verify", ledger, "--against", other, ok=False)
+    for text in ("{}", "[]", "7", "[" * 100_000, '{"ledger": 7}', "9" * 5000):
+        other.write_text(text)
+        assert "certificate" in run("ledger", "verify", ledger, "--against", other, ok=False)
     said = run("ledger", "raise", ledger, "--epsilon", "2", "--delta", "1e-6", "--reason", "board")
     assert "epsilon 2" in said
     assert "raised" in run("ledger", "show", ledger)

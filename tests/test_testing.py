@@ -28,30 +28,21 @@ def data(n=60):
     }
 
 
-def features(row, state, out):
-    out[0] = row[0] * state[0]
-    out[1] = row[1]
-    out[2] = row[2] + row[0]
-
-
-def same_in_jax(row, state):
+def features(row, state):
     return jnp.stack([row[0] * state[0], row[1], row[2] + row[0]])
 
 
 NAMES = ["x", "z", "kind"]
 STATE = np.array([1.5])
-MAPS = {
-    "numba": tacit.NumbaMap(features),
-    "jax": tacit.JaxMap(same_in_jax),
-    "sql": tacit.SqlMap(lambda row: [row.x * 1.5, row.z, row.kind + row.x]),
-}
+SCALING = np.array([0.5, 1.0, 0.0]), np.array([1.5, 1.0, -2.0])  # midpoint and scale
+CONTRIBUTIONS = [(tacit.Kernel("columns.values"), SCALING), (features, STATE)]
 QUERIES = [
     tacit.Counts("kind"),
     tacit.Counts(["kind", "z"]),
     tacit.Counts(tacit.Is("kind", ("a", "c")), by="z"),
     *(
-        tacit.BoundedSum(m, NAMES, size=3, clip=2.0, norm=norm, geometry=geometry, state=STATE)
-        for m in MAPS.values()
+        tacit.BoundedSum(of_row, NAMES, size=3, clip=2.0, norm=norm, geometry=geometry, state=state)
+        for of_row, state in CONTRIBUTIONS
         for norm, geometry in [("l2", "free"), ("l1", "nonnegative"), ("l2", "box")]
     ),
 ]
@@ -83,7 +74,7 @@ def test_methods_need_nothing_but_the_protocol():
 )
 def test_steps_are_rehearsed_as_a_lease_answers_them(sampling):
     plan = tacit.Plan(tacit.Steps(2, tacit.Gaussian(noise_multiplier=1.0), sampling), delta=1e-5)
-    query = tacit.BoundedSum(MAPS["numba"], NAMES, size=3, clip=2.0, state=STATE)
+    query = tacit.BoundedSum(features, NAMES, size=3, clip=2.0, state=STATE)
     steps = Rehearsal(data(), schema(), seed=1).prepay(plan)
     assert steps.steps_left == 2
     first, second = steps.release(query), steps.release(query.at(STATE * 2))

@@ -45,6 +45,7 @@ from tacit.models import (
 )
 from tacit.posterior import Posterior
 from tacit.priors import with_prior
+from tacit.public import Public
 from tacit.spec.budget import Budget
 from tacit.spec.certificate import Certificate
 from tacit.spec.choice import Choice
@@ -63,17 +64,18 @@ from tacit.spec.errors import (
     StudyError,
     TacitError,
 )
+from tacit.spec.kernels import Kernel
 from tacit.spec.keys import Is
 from tacit.spec.logistic import Logistic, LogisticDraw, LogisticMinimum
-from tacit.spec.maps import JaxMap, NumbaMap, SparseMap, SqlMap
 from tacit.spec.mechanisms import Exact, Exponential, Gaussian, Laplace
 from tacit.spec.moments import Moments
 from tacit.spec.plan import Everyone, Plan, Poisson, Steps, WithoutReplacement
+from tacit.spec.programs import Program, trace
 from tacit.spec.queries import Counts
 from tacit.spec.release import Release
 from tacit.spec.schema import Schema
 from tacit.spec.sums import Bound, BoundedSum
-from tacit.wall import Lease, Ledger, Public, Wall
+from tacit.wall import Lease, Ledger, Wall
 
 __version__ = version("tacit")
 
@@ -115,7 +117,7 @@ __all__ = [
     "Hybrid",
     "Integer",
     "Is",
-    "JaxMap",
+    "Kernel",
     "Laplace",
     "Lease",
     "Ledger",
@@ -135,7 +137,6 @@ __all__ = [
     "NaiveBayesMixture",
     "Normal",
     "NormalMean",
-    "NumbaMap",
     "ObjectivePerturbation",
     "OnePosteriorSample",
     "OutputPerturbation",
@@ -149,6 +150,7 @@ __all__ = [
     "PrivateGibbs",
     "PrivateMetropolis",
     "PrivateNewton",
+    "Program",
     "Public",
     "QueryError",
     "Real",
@@ -157,8 +159,6 @@ __all__ = [
     "SchemaError",
     "SigmoidBeliefNetwork",
     "SourceError",
-    "SparseMap",
-    "SqlMap",
     "Statistics",
     "Steps",
     "StudyError",
@@ -170,5 +170,6 @@ __all__ = [
     "WithoutReplacement",
     "accounting",
     "fit",
+    "trace",
     "with_prior",
 ]

@@ -179,17 +179,20 @@ def show(path: LedgerPath) -> None:
         table.add_row(*(Text("" if value is None else str(value)) for value in values))
     _out.print(table)
     chain = ledger.read()
-    _out.print(f"Protects {_unit(chain.pins)}, neighbours {chain.pins['neighbours']}")
+    _out.print(f"Protects {_unit(chain.pins)}, neighbours {chain.pins.get('neighbours')}")
     _out.print(f"Budget: {chain.limit}\nSpent:  {chain.spent}\nLeft:   {chain.left}")
     _out.print(f"Head:   {chain.head}")
 
 
 def _charged(event: dict[str, Any]) -> str:
     """What was paid for: the noise of one release, or how many steps of which kind."""
-    if "plan" not in event:
-        return str(event["noise"])
-    steps = event["plan"]["steps"]
-    return f"{sum(some['steps'] for some in steps)} steps, {steps[0]['mechanism']}"
+    match event:
+        case {"plan": {"steps": [{"mechanism": mechanism}, *_] as steps}}:
+            return f"{sum(int(some['steps']) for some in steps)} steps, {mechanism}"
+        case {"noise": noise}:
+            return str(noise)
+        case _:
+            return "unknown"
 
 
 @ledger_app.command()
@@ -204,7 +207,7 @@ def verify(
     if against is not None:
         try:
             mark = Certificate.from_dict(json.loads(against.read_text(encoding="utf-8"))).ledger
-        except (OSError, json.JSONDecodeError, UnicodeDecodeError):
+        except (OSError, ValueError, TypeError, RecursionError):
             raise FileError(f"Cannot read {against} as a certificate.") from None
         if mark is None:
             raise FileError(f"{against} names no ledger: it is a certificate of public data.")
@@ -232,8 +235,8 @@ def _wall(study: Study) -> Wall:
 
 
 def _unit(pins: dict[str, object]) -> str:
-    unit = pins["unit"]
-    return "one row" if unit is None else f"{unit} ({pins['max_rows_per_unit']} rows each)"
+    unit = pins.get("unit")
+    return "one row" if unit is None else f"{unit} ({pins.get('max_rows_per_unit')} rows each)"
 
 
 def _print_posterior(

@@ -2,33 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from types import SimpleNamespace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from tacit.kernels import KERNELS, RowKernel
+from tacit.public import answered, law_of, seeded_entropy
 from tacit.spec.budget import Spent
 from tacit.spec.certificate import Certificate
 from tacit.spec.columns import Categorical, Column, Integer, Real
 from tacit.spec.errors import BudgetError, SchemaError
+from tacit.spec.kernels import Kernel
 from tacit.spec.keys import key_level, name_of
-from tacit.spec.maps import JaxMap, NumbaMap, SqlMap
 from tacit.spec.mechanisms import Mechanism
 from tacit.spec.moments import ROWS, Moments, scale_of
 from tacit.spec.plan import Plan, Poisson, Subsampling, WithoutReplacement
+from tacit.spec.programs import Program
 from tacit.spec.protocols import Quote
 from tacit.spec.queries import Counts, Query
 from tacit.spec.release import Axis, Block, Noise, Release
 from tacit.spec.schema import Schema
 from tacit.spec.sums import Bound, BoundedSum
-from tacit.wall._evaluate import Resolved
-from tacit.wall._public import answer, seeded_words
-from tacit.wall.answers._counts import resolve_counts
-from tacit.wall.answers._moments import resolve_moments
-from tacit.wall.chance._noise import Statistic, os_words
+from tacit.wall.answers import TIERS, Answers
+from tacit.wall.noise import os_entropy
+from tacit.wall.statistics.counts import resolve_counts
+from tacit.wall.statistics.moments import resolve_moments
+from tacit.wall.statistics.statistic import Statistic
 
 _FINE = 2.0**-40
 
@@ -48,22 +51,24 @@ def simulated_release(
     exact moments. The result is stamped "public data".
     """
 
-    def read(resolved: Resolved, noise: tuple[Noise, ...]) -> Statistic:
-        if noise[0].family == "draw":  # from the statistic itself
-            return Statistic(np.asarray(value, np.int64), units)
-        grids = np.repeat([law.grid for law in noise], [block.size for block in resolved.blocks])
-        return Statistic(np.rint(np.asarray(value) / grids).astype(np.int64), units)
-
-    words = os_words if seed is None else seeded_words(str(seed))
-    return answer(schema, query, mechanism, read, words)
+    answer = Answers.of(TIERS).resolve(query, schema)
+    noise = law_of(answer, mechanism)
+    if noise[0].family == "draw":  # from the statistic itself
+        statistic = Statistic(np.asarray(value, np.int64), units)
+    else:
+        grids = np.repeat([law.grid for law in noise], [block.size for block in answer.blocks])
+        statistic = Statistic(np.rint(np.asarray(value) / grids).astype(np.int64), units)
+    entropy = os_entropy if seed is None else seeded_entropy(str(seed))
+    return answered(answer, noise, statistic, entropy)
 
 
 class Rehearsal:
-    """A releaser in plain Python: no engine, no compiled code, no noise, no privacy.
+    """A releaser in plain Python: no engine, no noise, no privacy.
 
-    It takes a mapping of clean columns and answers row by row. A method that runs on it needs
-    nothing but the `Releaser` protocol, and a wall that disagrees with it is wrong. Everything that
-    comes out is stamped "public data".
+    It takes a mapping of clean columns and answers row by row: kernels and programs are called with
+    one row at a time, and a unit's rows are added up and clipped in Python. A method that runs on
+    it needs nothing but the `Releaser` protocol, and a wall that disagrees with it is wrong.
+    Everything that comes out is stamped "public data".
     """
 
     def __init__(
@@ -174,33 +179,18 @@ class Rehearsal:
         return np.array([total[block.name] for block in blocks])
 
     def _sum(self, query: BoundedSum, units: list[list[dict[str, Any]]]) -> np.ndarray:
+        columns = [self._schema[name] for name in query.columns]
+        contribution = _contribution(query, columns)
         total = np.zeros(query.numbers)
         for unit in units:
-            mapped = [self._mapped(query, row) for row in unit]
-            if isinstance(query.map, SqlMap):  # bounds rows, not units
-                total += sum((_clipped(values, query.bounds) for values in mapped), total * 0)
-            else:
-                total += _clipped(sum(mapped, total * 0), query.bounds)
+            own = total * 0
+            for row in unit:
+                numbers = np.array([_number(row[c.name], c) for c in columns])
+                if np.all(np.isfinite(numbers)):
+                    found = contribution(numbers)
+                    own += found if np.all(np.isfinite(found)) else 0.0
+            total += _clipped(own, query.bounds)
         return total
-
-    def _mapped(self, query: BoundedSum, row: dict[str, Any]) -> np.ndarray:
-        numbers = [_number(row[name], self._schema[name]) for name in query.columns]
-        out = np.zeros(query.numbers)
-        if not np.all(np.isfinite(numbers)):
-            return out
-        match query.map:
-            case NumbaMap(function=function):
-                plain = getattr(function, "py_func", function)
-                plain(np.array(numbers), query.state, out)
-            case JaxMap(function=function):
-                found = function(np.array(numbers), query.state)
-                parts = [found[n] for n, _ in query.blocks] if isinstance(found, Mapping) else found
-                out = np.concatenate([np.ravel(part) for part in parts]).astype(float)
-            case SqlMap(function=function):
-                out[:] = function(SimpleNamespace(**dict(zip(query.columns, numbers))))
-            case _:
-                raise BudgetError("A rehearsal runs maps over rows only.")
-        return out if np.all(np.isfinite(out)) else np.zeros(query.numbers)
 
     def sampled(self, sampling: Subsampling) -> list[list[dict[str, Any]]]:
         """Units as the plan samples them."""
@@ -246,6 +236,45 @@ class RehearsedSteps:
             yield from (steps.sampling for _ in range(steps.count))
 
 
+def _contribution(
+    query: BoundedSum, columns: Sequence[Column]
+) -> Callable[[np.ndarray], np.ndarray]:
+    """What one row contributes, as a function of its numbers."""
+    if isinstance(query.kernel, Program):
+        program, leaves = query.kernel, query.kernel.leaves(query.state)
+
+        def by_program(numbers: np.ndarray) -> np.ndarray:
+            with program.precision():
+                row = numbers.astype(program.dtype)
+                return np.asarray(_compiled(program)(row, leaves), float)
+
+        return by_program
+    kernel = _row_kernel(query.kernel)
+    state = kernel.frozen(query.state)
+    kernel.check(state, columns, [bound.shape for bound in query.bounds])
+
+    def by_kernel(numbers: np.ndarray) -> np.ndarray:
+        out = np.zeros(query.numbers)
+        kernel.function(numbers, state, out)
+        return out
+
+    return by_kernel
+
+
+def _row_kernel(kernel: Kernel) -> RowKernel:
+    found = KERNELS.get(kernel.name)
+    if not isinstance(found, RowKernel):
+        raise BudgetError(f"A rehearsal runs kernels of rows, and {kernel.name!r} is none.")
+    return found
+
+
+@lru_cache(maxsize=16)
+def _compiled(program: Program) -> Callable[[Any, Any], Any]:
+    import jax
+
+    return jax.jit(program.function())
+
+
 def _block(name: str, bound: Bound) -> Block:
     return Block(name, tuple(Axis(f"{name}.{i}", range(n)) for i, n in enumerate(bound.shape)))
 
@@ -273,7 +302,7 @@ def _level(cell: Any, column: Column) -> Any:
 
 
 def _number(cell: Any, column: Column) -> float:
-    """The number that a map sees."""
+    """The number that a kernel sees."""
     match column:
         case Real(low=low, high=high) | Integer(low=low, high=high):
             inside = cell is not None and low <= cell <= high

@@ -16,8 +16,8 @@ import tacit
 from tacit import audit
 from tacit.audit.draws import ALARM, draws_p_value, means_p_value
 from tacit.cli import app
+from tacit.draws.conjugate import ConjugateAnswer, resolve_draw
 from tacit.spec.draws import BoundedNormal
-from tacit.wall.answers._draw import ResolvedDraw, resolve_draw
 
 # All games by name: building them compiles maps, which collecting tests should not wait for.
 TITLES = (
@@ -193,7 +193,7 @@ def test_draws_of_a_mean_with_another_law_are_noticed():
     resolved = resolve_draw(tacit.ConjugateDraw(law, draws=1000), schema)
     assert means_p_value(resolved, 1.0, 20_000) > ALARM
 
-    class Warm(ResolvedDraw):
+    class Warm(ConjugateAnswer):
         def sample(self, statistic, noise, words):
             warmer = (replace(noise[0], scale=1.2 * noise[0].scale),)
             return super().sample(statistic, warmer, words)

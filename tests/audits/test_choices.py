@@ -11,9 +11,9 @@ from tacit.audit.densities import density_games
 from tacit.audit.draws import ALARM
 from tacit.audit.finite import Outcomes, fits, largest_loss
 from tacit.audit.hidden_states import state_games
-from tacit.wall.answers._choice import ResolvedChoice
-from tacit.wall.answers._density import ResolvedDensity
-from tacit.wall.answers._states import ResolvedStates
+from tacit.draws.choice import ChoiceAnswer
+from tacit.draws.density import DensityAnswer
+from tacit.draws.states import StatesAnswer
 
 
 @cache
@@ -46,10 +46,10 @@ def test_a_metropolis_rule_gives_itself_away_for_good():
 @pytest.mark.parametrize(
     ("kind", "name"),
     [
-        (ResolvedChoice, "choice, replace_one"),
-        (ResolvedStates, "paths of hidden states, rep"),
-        (ResolvedDensity, "draw among points, rep"),
-        (ResolvedDensity, "chain of a log-likelihood, its target, rep"),
+        (ChoiceAnswer, "choice, replace_one"),
+        (StatesAnswer, "paths of hidden states, rep"),
+        (DensityAnswer, "draw among points, rep"),
+        (DensityAnswer, "chain of a log-likelihood, its target, rep"),
     ],
     ids=lambda k: getattr(k, "__name__", k),
 )

@@ -17,7 +17,6 @@ from tacit.models import MODELS, model_from_description
 from tacit.models.description import describe
 from tacit.spec.protocols import DrawModel, StatisticsModel
 from tacit.testing import simulated_release
-from tacit.wall.answers import _counts, _draw, _moments
 
 EXAMPLES = {
     "BetaBernoulli": tacit.BetaBernoulli("kind", success=["b", "c"], prior=(2, 3)),
@@ -121,22 +120,6 @@ def schema(neighbours: str, default: bool = False, **options) -> tacit.Schema:
         neighbours=neighbours,
         **options,
     )
-
-
-@pytest.fixture(scope="module", autouse=True)
-def read_once():
-    """Nearly all the time of a fit is the engine's: it is asked once for each table and question.
-
-    What it counts does not depend on the mechanism, which is what most fits here differ in.
-    """
-    with pytest.MonkeyPatch.context() as patch:
-        counted = cache(_counts.count_cells)
-        for module in (_counts, _draw):
-            patch.setattr(module, "count_cells", counted)
-        patch.setattr(_moments, "_sums", cache(_moments._sums))
-        yield
-    wall.cache_clear()
-    public.cache_clear()
 
 
 @cache

@@ -7,6 +7,7 @@ import pytest
 from scipy.stats import kstest
 
 import tacit
+from tacit.draws.conjugate import regression_law
 from tacit.infer.conjugate import (
     NormalPrior,
     RegressionPrior,
@@ -18,7 +19,6 @@ from tacit.laws import ball_normal
 from tacit.spec.draws import BallRegression, ConjugateDraw
 from tacit.spec.sampling import Sampling
 from tacit.testing import simulated_release
-from tacit.wall.answers._draw import regression_law
 
 SIGMAS = 4.9
 SD, RADIUS = 0.3, 1.0

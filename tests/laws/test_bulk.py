@@ -14,10 +14,11 @@ from scipy.stats import binom, chi2, norm
 
 from tacit.laws import bulk
 from tacit.laws.discrete import OutOfWords, Stream
+from tacit.public import seeded_entropy
 from tacit.spec.release import Noise
-from tacit.wall._public import seeded_words
-from tacit.wall.chance import _noise
-from tacit.wall.chance._noise import draw, draw_bulk, draw_poisson, draw_subset, os_words
+from tacit.wall import noise as _noise
+from tacit.wall.noise import draw, os_entropy
+from tacit.wall.steps.batches import draw_poisson, draw_subset, skip_numerator
 from tests.wall.test_noise import ALARM, chi_square_p
 
 LAWS = [
@@ -47,20 +48,20 @@ def stream(words: np.ndarray, portion: int):
 
 @pytest.mark.parametrize("noise", LAWS, ids=str)
 def test_bulk_noise_has_its_exact_law(noise):
-    assert chi_square_p(draw_bulk(noise, 200_000), noise) > ALARM
+    assert chi_square_p(draw(noise, 200_000), noise) > ALARM
 
 
 @pytest.mark.parametrize("noise", [LAWS[2], LAWS[5]], ids=str)
 def test_the_test_would_notice_other_noise(noise):
     wrong = Noise(noise.family, noise.scale * 41 / 37, noise.grid)
-    assert chi_square_p(draw_bulk(noise, 200_000), wrong) < ALARM
+    assert chi_square_p(draw(noise, 200_000), wrong) < ALARM
 
 
 @pytest.mark.parametrize("noise", [*LAWS, *STRIPS], ids=str)
 def test_bulk_noise_and_opendp_agree(noise):
     """Two-sample chi-square over cells that both fill."""
-    # From a thousand numbers on draw() is draw_bulk().
-    ours = draw_bulk(noise, 100_000)
+    # From a thousand numbers on draw() is draw().
+    ours = draw(noise, 100_000)
     theirs = np.concatenate([draw(noise, 900) for _ in range(10)])
     edges = np.unique(np.quantile(ours, np.linspace(0, 1, 40)))[1:-1]
     a = np.bincount(np.searchsorted(edges, ours), minlength=len(edges) + 1)
@@ -75,7 +76,7 @@ def test_bulk_noise_and_opendp_agree(noise):
 
 @pytest.mark.parametrize("sigma", [2**20 + 7, 2**28, 2**29 - 1, 2**30])
 def test_wide_gaussian_noise_is_gaussian_in_its_high_and_uniform_in_its_low_bits(sigma):
-    drawn = draw_bulk(Noise("discrete_gaussian", float(sigma), 1.0), 200_000)
+    drawn = draw(Noise("discrete_gaussian", float(sigma), 1.0), 200_000)
     edges = norm.ppf(np.arange(1, 64) / 64) * sigma
     seen = np.bincount(np.searchsorted(edges, drawn), minlength=64)
     assert chi2.sf(((seen - 3125) ** 2 / 3125).sum(), 63) > ALARM
@@ -88,14 +89,14 @@ def test_wide_gaussian_noise_is_gaussian_in_its_high_and_uniform_in_its_low_bits
 @pytest.mark.parametrize("noise", [LAWS[0], LAWS[5], Noise("discrete_gaussian", 2.0**28, 1.0)])
 def test_running_out_of_words_changes_nothing(noise):
     """A sample that is cut short is tried again with the same words, not dropped."""
-    words = os_words(40_000)
-    whole = draw_bulk(noise, 1_000, stream(words, 0))
+    words = os_entropy(40_000)
+    whole = draw(noise, 1_000, stream(words, 0))
     for portion in (1, 7, 100):
-        np.testing.assert_array_equal(draw_bulk(noise, 1_000, stream(words, portion)), whole)
+        np.testing.assert_array_equal(draw(noise, 1_000, stream(words, portion)), whole)
 
 
 def test_running_out_of_words_changes_no_batch():
-    words = os_words(20_000)
+    words = os_entropy(20_000)
     whole = draw_poisson(5_000, 0.1, stream(words, 0))
     for portion in (1, 13):
         np.testing.assert_array_equal(draw_poisson(5_000, 0.1, stream(words, portion)), whole)
@@ -107,8 +108,8 @@ WIDE = [Noise("discrete_gaussian", 2.0**28 + 5, 1.0), Noise("discrete_laplace", 
 @pytest.mark.parametrize("noise", [*LAWS, *WIDE], ids=str)
 def test_the_compiled_samplers_are_the_plain_ones_word_by_word(noise):
     """The same words give the same samples in compiled code and in long arithmetic."""
-    words = os_words(40_000)
-    compiled = draw_bulk(noise, 1_000, stream(words, 0))
+    words = os_entropy(40_000)
+    compiled = draw(noise, 1_000, stream(words, 0))
     t, over = (noise.scale / noise.grid).as_integer_ratio()
     plain = Stream(words)
     gaussian = noise.family == "discrete_gaussian"
@@ -118,10 +119,10 @@ def test_the_compiled_samplers_are_the_plain_ones_word_by_word(noise):
 
 
 def test_the_compiled_skips_are_the_plain_ones():
-    words = os_words(10_000)
+    words = os_entropy(10_000)
     plain, at, expected = Stream(words), -1, []
     while True:
-        at += 1 + plain.skip(_noise.skip_numerator(0.05))
+        at += 1 + plain.skip(skip_numerator(0.05))
         if at >= 20_000:
             break
         expected.append(at)
@@ -131,13 +132,13 @@ def test_the_compiled_skips_are_the_plain_ones():
 @pytest.mark.parametrize("noise", [LAWS[2], LAWS[5]], ids=str)
 def test_samples_in_doubt_aresettled_and_not_dropped(noise, monkeypatch):
     """With a margin that leaves a coin in twenty in doubt, nothing changes."""
-    words = os_words(40_000)
-    sure = draw_bulk(noise, 500, stream(words, 0))
+    words = os_entropy(40_000)
+    sure = draw(noise, 500, stream(words, 0))
     settled = []
     original = _noise.settled
     monkeypatch.setattr(_noise, "settled", lambda *a: (settled.append(1), original(*a))[1])
     monkeypatch.setattr(_noise, "bulk", _doubtful())
-    np.testing.assert_array_equal(draw_bulk(noise, 500, stream(words, 0)), sure)
+    np.testing.assert_array_equal(draw(noise, 500, stream(words, 0)), sure)
     assert len(settled) > 20
 
 
@@ -191,7 +192,7 @@ def test_a_poisson_sample_takes_each_unit_with_its_chance(rate):
 
 def test_the_sampling_chance_never_exceeds_the_rate():
     for rate in (1e-6, 1e-3, 0.0055, 0.5, 0.999):
-        chance = -np.expm1(-_noise.skip_numerator(rate) / 2.0**32)
+        chance = -np.expm1(-skip_numerator(rate) / 2.0**32)
         assert rate * 0.999 < chance <= rate
     np.testing.assert_array_equal(draw_poisson(7, 1.0), np.arange(7))
 
@@ -209,10 +210,10 @@ def test_subsets_are_uniform():
 
 def test_seeded_words_repeat_and_have_the_same_law():
     noise = LAWS[2]
-    one, two = (draw_bulk(noise, 40_000, seeded_words("7")) for _ in range(2))
+    one, two = (draw(noise, 40_000, seeded_entropy("7")) for _ in range(2))
     np.testing.assert_array_equal(one, two)
     assert chi_square_p(one, noise) > ALARM
-    assert (one != draw_bulk(noise, 40_000, seeded_words("8"))).mean() > 0.5
+    assert (one != draw(noise, 40_000, seeded_entropy("8"))).mean() > 0.5
 
 
 def test_laws_beyond_the_compiled_samplers_are_known():
@@ -220,12 +221,15 @@ def test_laws_beyond_the_compiled_samplers_are_known():
     assert not _noise.fits_bulk(Noise("discrete_gaussian", 2.0**31, 1.0))
     assert not _noise.fits_bulk(Noise("discrete_laplace", 1e-9, 1.0))
     assert _noise.fits_bulk(Noise("discrete_laplace", 2.0**55, 1.0))
-    assert len(draw(Noise("discrete_gaussian", 1.5, 1.0), 10_001)) == 10_001
+    with pytest.raises(ValueError, match="whole number of steps"):
+        draw(Noise("discrete_gaussian", 1.5, 1.0), 1)  # no release has such a law
+    with pytest.raises(ValueError, match="no sampler"):
+        draw(Noise("gaussian", 2.0, 1.0), 1)
 
 
 def test_a_doubtful_skip_issettled_exactly():
     """Words on the very border of a floor: the compiled code passes, long arithmetic decides."""
-    k = _noise.skip_numerator(0.01)
+    k = skip_numerator(0.01)
     with localcontext(prec=80):
         borders = {j: (Decimal(-j) * k / 2**32).exp() * 2**64 for j in (1, 2, 57, 400)}
     for j, border in borders.items():
@@ -235,7 +239,7 @@ def test_a_doubtful_skip_issettled_exactly():
             found = bulk.fill_skips(np.zeros(4, np.int64), 0, -1, 10**6, np.uint64(k), words)
             assert found == (0, -1, 0, True)
             assert Stream(words).skip(k) == expected
-            more = stream(np.append(words, os_words(60_000)), 0)
+            more = stream(np.append(words, os_entropy(60_000)), 0)
             assert draw_poisson(10**6, 0.01, more)[0] == expected
     with pytest.raises(OutOfWords):
         Stream(np.zeros(2, np.uint32)).skip(k)
@@ -244,7 +248,7 @@ def test_a_doubtful_skip_issettled_exactly():
 @settings(deadline=None, max_examples=200)
 @given(st.integers(1, 2**64 - 1), st.floats(1e-6, 0.999))
 def test_where_the_compiled_skip_decides_it_is_right(w, rate):
-    k = _noise.skip_numerator(rate)
+    k = skip_numerator(rate)
     words = np.array([w >> 32, w & 0xFFFFFFFF], np.uint32)
     out = np.zeros(4, np.int64)
     _, last, _, doubt = bulk.fill_skips(out, 0, -1, 2**40, np.uint64(k), words)

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from tacit.draws.uniforms import uniforms
 from tacit.laws import standard_normal, truncated_exponential
 from tacit.laws.log_gamma import LogGamma
-from tacit.wall.chance._noise import uniforms
 
 GRID = 2.0**-40
 FINE = GRID / 16

@@ -13,8 +13,8 @@ from tacit.laws import bulk
 from tacit.laws.discrete import OutOfWords, Stream
 from tacit.laws.strips import FRACTION, LEAST_SIGMA, STRIPS, TAIL, strips
 from tacit.spec.release import Noise
-from tacit.wall.chance import _noise
-from tacit.wall.chance._noise import draw_bulk, os_words
+from tacit.wall import noise as _noise
+from tacit.wall.noise import draw, os_entropy
 from tests.laws.test_bulk import stream
 
 SIGMAS = [2**12, 2**12 + 1, 54_321, 2**20 + 7, 3 * 2**27, 2**30 - 1, 2**30]
@@ -33,7 +33,7 @@ def pair(i: int, n: int, negative: bool = False) -> list[int]:
 def first(s: int, words: list[int]) -> int:
     """What the compiled sampler draws first, doubts settled, and the plain one as well."""
     given_words = np.array([*words, *ACCEPTED * 4], np.uint32)
-    drawn = int(draw_bulk(law(s), 1, lambda _: given_words)[0])
+    drawn = int(draw(law(s), 1, lambda _: given_words)[0])
     assert Stream(given_words).gaussian(s) == drawn
     return drawn
 
@@ -148,7 +148,7 @@ def test_numbers_however_far_out_can_be_drawn():
             continue
         expected = -(int(cut.left[TAIL]) + s * (32 * zero_words + 5))
         assert Stream(words).gaussian(s) == expected
-        assert draw_bulk(law(s), 1, lambda _, words=words: words)[0] == expected
+        assert draw(law(s), 1, lambda _, words=words: words)[0] == expected
         with pytest.raises(OutOfWords):
             Stream(words[:4]).gaussian(s)
 
@@ -171,22 +171,22 @@ def test_zero_is_counted_once_and_signs_mirror():
 
 @pytest.mark.parametrize("s", SIGMAS)
 def test_the_compiled_sampler_is_the_plain_one_word_by_word(s):
-    words = os_words(12_000)
+    words = os_entropy(12_000)
     plain = Stream(words)
     expected = [plain.gaussian(s) for _ in range(2_000)]
     for portion in (0, 1, 7):
-        assert draw_bulk(law(s), 2_000, stream(words, portion)).tolist() == expected
+        assert draw(law(s), 2_000, stream(words, portion)).tolist() == expected
 
 
 @pytest.mark.parametrize("s", SIGMAS)
 def test_they_agree_in_the_tail(s):
     """Words of which half the tries are in the tail."""
-    words = os_words(30_000).copy()
+    words = os_entropy(30_000).copy()
     words[::5] |= TAIL << 23
     plain = Stream(words)
     expected = [plain.gaussian(s) for _ in range(2_000)]
     assert max(expected) > 4 * s
-    assert draw_bulk(law(s), 2_000, stream(words, 0)).tolist() == expected
+    assert draw(law(s), 2_000, stream(words, 0)).tolist() == expected
 
 
 @settings(deadline=None, max_examples=500)
@@ -229,8 +229,8 @@ def test_doubts_on_the_border_are_settled_by_further_words(s):
 @pytest.mark.parametrize("s", SIGMAS)
 def test_forced_doubts_change_nothing(s, monkeypatch):
     """Without the quick threshold, and with a margin of a fifth, many samples are in doubt."""
-    words = os_words(8_000)
-    sure = draw_bulk(law(s), 1_000, stream(words, 0))
+    words = os_entropy(8_000)
+    sure = draw(law(s), 1_000, stream(words, 0))
     code = Path(bulk.__file__).read_text()
     assert "_STRIP_MARGIN = 2.0**-30" in code
     code = code.replace("_STRIP_MARGIN = 2.0**-30", "_STRIP_MARGIN = 0.2")
@@ -241,15 +241,15 @@ def test_forced_doubts_change_nothing(s, monkeypatch):
     monkeypatch.setattr(_noise, "bulk", doubtful)
     never = strips(s)._replace(sure=np.zeros(STRIPS, np.uint64))
     monkeypatch.setattr(_noise, "strips", lambda _: never)
-    np.testing.assert_array_equal(draw_bulk(law(s), 1_000, stream(words, 0)), sure)
+    np.testing.assert_array_equal(draw(law(s), 1_000, stream(words, 0)), sure)
     assert len(settled) > 100
 
 
 def test_the_quick_threshold_changes_nothing(monkeypatch):
-    words = os_words(70_000)
+    words = os_entropy(70_000)
     for s in SIGMAS:
-        quick = draw_bulk(law(s), 30_000, stream(words, 0))
+        quick = draw(law(s), 30_000, stream(words, 0))
         with monkeypatch.context() as patch:
             never = strips(s)._replace(sure=np.zeros(STRIPS, np.uint64))
             patch.setattr(_noise, "strips", lambda _, never=never: never)
-            np.testing.assert_array_equal(draw_bulk(law(s), 30_000, stream(words, 0)), quick)
+            np.testing.assert_array_equal(draw(law(s), 30_000, stream(words, 0)), quick)

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import binom, chi2, norm
 
 from tacit.laws.strips import TAIL, strips
-from tacit.wall.chance._noise import draw_bulk, os_words
+from tacit.wall.noise import draw, os_entropy
 from tests.laws.test_bulk import stream
 from tests.laws.test_strips import law
 
@@ -16,7 +16,7 @@ ALARM = 1e-6
 def test_the_law_number_by_number(s):
     """Chi-square over single numbers to 3 sigma either side, then over what is beyond."""
     size = 3_000_000
-    drawn = draw_bulk(law(s), size)
+    drawn = draw(law(s), size)
     support = np.arange(-12 * s, 12 * s + 1)
     weight = np.exp(-((support / s) ** 2) / 2)
     expected = weight / weight.sum() * size
@@ -31,7 +31,7 @@ def test_the_law_number_by_number(s):
 @pytest.mark.parametrize("s", [2**12, 54_321, 2**30])
 def test_tails_moments_and_signs(s):
     size, rare = 2_000_000, ALARM / 20  # what is looked at is looked at in some twenty ways
-    drawn = draw_bulk(law(s), size)
+    drawn = draw(law(s), size)
     z = drawn / s
     for limit in (2, 3.46, 3.47, 4, 4.5):
         count = int((np.abs(drawn) > limit * s).sum())
@@ -53,10 +53,10 @@ def test_tails_moments_and_signs(s):
 @pytest.mark.parametrize("s", [2**12 + 1, 2**30])
 def test_the_tail_has_its_law(s):
     """Every try is in the tail, of three words each: then the law is that beyond its border."""
-    words = os_words(3 * 600_000).copy()
+    words = os_entropy(3 * 600_000).copy()
     words[::3] |= TAIL << 23
     words[2::3] |= 1  # v at most 31, so that tries stay aligned: less is cut than 2^-32
-    drawn = draw_bulk(law(s), 60_000, stream(words, 0))
+    drawn = draw(law(s), 60_000, stream(words, 0))
     border = int(strips(s).left[TAIL])
     assert np.abs(drawn).min() >= border
     # Cells between whole numbers: the sum over y is the integral from y - 1/2 up to O(s^-2).

@@ -12,9 +12,9 @@ from scipy.stats import kstest
 
 import tacit
 from tacit.accounting.draws import draw_range
-from tacit.wall._evaluate import open_data
-from tacit.wall.answers._choice import resolve_choice
-from tacit.wall.sums._sums import resolve_sum
+from tacit.draws.choice import resolve_choice
+from tacit.sources.data import open_data
+from tacit.wall.steps.sums import resolve_sum
 
 CUT = 0.1
 

@@ -6,6 +6,8 @@ Statistical tests have a false-alarm rate of 1e-6.
 from dataclasses import dataclass
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.stats import chi2
@@ -20,22 +22,21 @@ ALARM = 1e-6
 
 @dataclass(frozen=True)
 class Rows:
-    """A stand-in: any log-likelihood of one row, and a prior."""
+    """A stand-in: any log-likelihood of one row in JAX, and a prior."""
 
     function: Any
     columns: tuple
     size: int
     prior: Any = None
-    slope: Any = None
-    kind: Any = tacit.NumbaMap
+    gradient: Any = None
 
     def likelihood(self, schema):
-        slopes = self.slope and tacit.BoundedSum(
-            self.kind(self.slope), self.columns, size=self.size, clip=10.0,
-            state=np.zeros(self.size),
-        )  # fmt: skip
-        kind = self.kind(self.function)
-        return tacit.Likelihood(kind, self.columns, self.size, self.prior, slopes)
+        start = np.zeros(self.size)
+        gradients = self.gradient and tacit.BoundedSum(
+            self.gradient, self.columns, size=self.size, clip=10.0, state=start
+        )
+        program = tacit.trace(self.function, len(self.columns), start)
+        return tacit.Likelihood(program, self.columns, self.size, self.prior, gradients)
 
     def likelihood_posterior(self, release, theta):
         labels = {"dims": {"theta": ("parameter",)}, "coords": {"parameter": range(self.size)}}
@@ -47,17 +48,21 @@ class Rows:
 # Losses as log-likelihoods, of the parameters and one row (y, x...)
 
 
-def hinge(row, theta, out):
-    out[0] = -max(0.0, 1 - (2 * row[0] - 1) * (theta[0] + theta[1] * row[1]))
+def hinge(row, theta):
+    return -jnp.maximum(0, 1 - (2 * row[0] - 1) * (theta[0] + theta[1] * row[1]))
 
 
-def huber(row, theta, out):
-    short = abs(row[1] - theta[0])
-    out[0] = -0.5 * short**2 if short < 0.5 else -0.5 * (short - 0.25)
+def huber(row, theta):
+    short = jnp.abs(row[1] - theta[0])
+    return jnp.where(short < 0.5, -0.5 * short**2, -0.5 * (short - 0.25))
 
 
-def absolute(row, theta, out):
-    out[0] = -abs(row[1] - theta[0])
+def absolute(row, theta):
+    return -jnp.abs(row[1] - theta[0])
+
+
+def line(row, theta):
+    return -jnp.abs(row[1] - theta[0] - theta[1] * row[0])
 
 
 SCHEMA = tacit.Schema(
@@ -101,16 +106,9 @@ def test_a_hinge_loss_on_a_ball_and_in_a_box():
         assert any("600 steps" in text for text in posterior.certificate.assumptions)
 
 
-def test_losses_in_jax_are_one_line_each():
-    jax = pytest.importorskip("jax")
-    jnp = jax.numpy
-    losses = {
-        "hinge": lambda row, th: -jnp.maximum(0, 1 - (2 * row[0] - 1) * (th[0] + th[1] * row[1])),
-        "L1": lambda row, th: -jnp.abs(row[1] - th[0] - th[1] * row[0]),
-    }
-    for loss in losses.values():
-        slope = jax.grad(loss, argnums=1)
-        model = Rows(loss, COLUMNS, 2, 5.0, lambda row, th, s=slope: s(row, th), tacit.JaxMap)
+def test_a_gradient_is_one_line():
+    for loss in (hinge, line):
+        model = Rows(loss, COLUMNS, 2, 5.0, jax.grad(loss, argnums=1))
         how = tacit.OnePosteriorSample(5, truncation=2.0, steps=10)
         posterior = tacit.fit(model, wall(), how)
         assert np.linalg.norm(posterior.mean()) <= 2
@@ -151,19 +149,21 @@ def test_the_same_question_is_answered_once():
 def test_the_default_width_is_the_range_over_the_public_domain():
     """Logistic regression on a ball: exactly the radius times the longest row."""
 
-    def logistic(row, theta, out):
+    def logistic(row, theta):
         z = (2 * row[0] - 1) * (theta[0] + theta[1] * row[1]) / np.sqrt(5)
-        out[0] = -np.log1p(np.exp(-z))
+        return -jnp.log1p(jnp.exp(-z))
 
-    density = Rows(logistic, COLUMNS, 2).likelihood(SCHEMA)
+    with jax.enable_x64(True):
+        density = Rows(logistic, COLUMNS, 2).likelihood(SCHEMA)
+    assert density.kernel.dtype == "float64"
     least, most = public_range(density, tacit.Ball(2, 3.0), SCHEMA)
     assert most - least == pytest.approx(3.0)
     assert least == pytest.approx(np.log(2) - np.log1p(np.exp(3)))
 
 
 def test_a_given_width_is_kept_and_a_range_without_bound_asks_for_one():
-    def steep(row, theta, out):
-        out[0] = -np.inf if theta[0] > 0 else 0.0
+    def steep(row, theta):
+        return jnp.where(theta[0] > 0, -jnp.inf, 0.0)
 
     how = tacit.OnePosteriorSample(1, truncation=1.0)
     with pytest.raises(tacit.ModelError, match="width="):

@@ -15,6 +15,7 @@ import pytest
 
 import tacit
 from tacit.methods import schedules
+from tacit.methods.gradient_loop import at_parameters
 from tacit.methods.gradient_plans import paper_multiplier
 from tacit.methods.walkers import with_squares
 from tacit.posterior import Posterior
@@ -23,11 +24,6 @@ from tacit.spec.protocols import GradientModel, HybridModel
 
 SAMPLERS = [tacit.SGLD, tacit.SGHMC, tacit.SGNHT, tacit.SGFS]
 LOW, HIGH, SD = -6.0, 6.0, 1.0
-
-
-def _pull(row, state, out):
-    for i in range(state.size):
-        out[i] = row[i] - state[i]
 
 
 class Means:
@@ -40,7 +36,7 @@ class Means:
         size = len(self.columns)
         return Gradients(
             question=tacit.BoundedSum(
-                tacit.NumbaMap(_pull),
+                lambda row, theta: row - theta,
                 self.columns,
                 size=size,
                 clip=self.clip * math.sqrt(size),
@@ -277,20 +273,57 @@ def test_the_certificate_has_both_routes_and_claims_one():
 # Fisher scoring
 
 
-def test_squares_are_the_same_from_both_compilers():
-    numba_map = with_squares(tacit.NumbaMap(_pull), 2)
-    jax_map = with_squares(tacit.JaxMap(lambda row, state: row - state), 2)
+def test_squares_of_a_program_and_of_a_kernel():
+    """Of x - theta, and of a logistic regression's gradient (y - p) x."""
+    theta = np.array([0.25, -1.0])
+    rows = np.column_stack([table()[c] for c in "ab"])
+    program = tacit.trace(lambda row, state: row - state, 2, theta)
+    found = [_with_squares(program, ("a", "b"), schema(), table(), (theta,))]
+    gradients = [rows - theta]
+    ill = np.where(rows[:, 1] > 0, "yes", "no")
+    described = tacit.Schema(
+        tacit.Real("a", LOW, HIGH),
+        tacit.Categorical("ill", ["no", "yes"]),
+        neighbours="replace_one",
+    )
+    model = tacit.LogisticRegression("ill", "a")
+    question = at_parameters(model.gradients(described).question, theta)
+    data = {"a": rows[:, 0], "ill": ill}
+    found.append(_with_squares(question.kernel, question.columns, described, data, question.state))
+    x = model.design(described).rows(rows[:, :1])
+    gradients.append(((ill == "yes") - 1 / (1 + np.exp(-x @ theta)))[:, None] * x)
+    for value, gradient in zip(found, gradients, strict=True):
+        both = gradient.T @ gradient
+        expected = [*gradient.sum(axis=0), both[0, 0], math.sqrt(2) * both[0, 1], both[1, 1]]
+        room = len(rows) * np.repeat([50.0, 2500.0], [2, 3]) * 2.0**-22  # rounded towards zero
+        np.testing.assert_array_less(np.abs(value - expected), room + 1e-5)
+
+
+def _with_squares(gradient, columns, described, data, state):
     blocks = {"sum": tacit.Bound(2, 50.0), "squares": tacit.Bound(3, 2500.0)}
-    public = tacit.Public(table(), schema())
-    state, found = np.array([0.25, -1.0]), []
-    for map_, form in ((numba_map, np.float64), (jax_map, np.float32)):
-        query = tacit.BoundedSum(map_, ("a", "b"), blocks=blocks, state=state.astype(form))
-        found.append(public.release(query, tacit.Exact()).value)
-    np.testing.assert_allclose(*found, rtol=1e-4)
-    rows = np.column_stack([table()[c] for c in "ab"]) - state
-    both = rows.T @ rows
-    expected = [*rows.sum(axis=0), both[0, 0], math.sqrt(2) * both[0, 1], both[1, 1]]
-    np.testing.assert_allclose(found[0], expected, rtol=1e-5)  # rounded towards zero
+    query = tacit.BoundedSum(with_squares(gradient, 2), columns, blocks=blocks, state=state)
+    return tacit.Public(data, described).release(query, tacit.Exact()).value
+
+
+def test_a_kernel_without_squares_is_refused_by_fisher_scoring():
+    with pytest.raises(tacit.ModelError, match=r"columns\.values_and_squares"):
+        with_squares(tacit.Kernel("columns.values"), 2)
+
+
+def test_other_parameters_keep_the_rest_of_the_state_and_the_precision():
+    described = tacit.Schema(
+        tacit.Real("a", LOW, HIGH),
+        tacit.Categorical("ill", ["no", "yes"]),
+        neighbours="replace_one",
+    )
+    question = tacit.LogisticRegression("ill", "a").gradients(described).question
+    theta = np.array([0.1, 0.2])
+    first, *rest = at_parameters(question, theta).state
+    assert first.dtype == np.float64
+    assert np.array_equal(first, theta)
+    assert all(a is not b and np.array_equal(a, b) for a, b in zip(rest, question.state[1:]))
+    (single,) = at_parameters(MODEL.gradients(schema()).question, theta).state
+    assert single.dtype == np.float32
 
 
 def test_scoring_noise_is_for_both_blocks():

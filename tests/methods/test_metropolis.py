@@ -10,9 +10,10 @@ from scipy.special import expit
 from scipy.stats import beta, norm
 
 import tacit
+from tacit.draws.choice import resolve_choice
+from tacit.kernels import KERNELS
 from tacit.methods.metropolis import Rule
-from tacit.wall._evaluate import open_data
-from tacit.wall.answers._choice import resolve_choice
+from tacit.sources.data import open_data
 
 ALARM_SD = 5
 WORTH = 0.1
@@ -131,11 +132,12 @@ def test_a_walk_is_no_longer_than_its_step_and_clips_no_row():
         (MODEL.walk(coin_schema()), (0.0, 1.0)),
         (tacit.NormalMean("x", sd=1.5).walk(real), (-2.0, 7.0, 2.5)),
     ):
-        worst, out = 0.0, np.zeros(2)
+        worst, out = 0.0, np.zeros(1)
+        kernel = KERNELS[walk.ratio.name]
         for _ in range(2000):
             here, there = rng.uniform(-1, 1, (2, 1))
             for row in rows:
-                walk.ratio(np.array([row]), walk.state(here, there), out)
+                kernel.function(np.array([row]), kernel.frozen(walk.state(here, there)), out)
                 worst = max(worst, abs(out[0]) / abs(there - here)[0])
         assert 0.7 * walk.slope < worst <= walk.slope * (1 + 1e-9)
 
@@ -167,7 +169,7 @@ def test_it_is_charged_once_and_at_most_what_was_asked(acceptance, delta, tmp_pa
     (steps,) = entries[1]["event"]["plan"]["steps"]
     assert steps["steps"] == 40
     if acceptance == "barker" and delta == "0":
-        assert float(steps["epsilon"]) == pytest.approx(0.05, rel=1e-3)
+        assert float(steps["mechanism"]["epsilon"]) == pytest.approx(0.05, rel=1e-3)
 
 
 def test_a_budget_that_is_too_small_costs_nothing():

@@ -309,7 +309,7 @@ def test_a_function_that_does_not_suit_is_refused_in_a_sentence(body, says):
 
 def test_a_function_that_prints_records_is_refused():
     behind = tacit.Wall(table(), schema(), budget=tacit.Budget(1, 1e-5), ledger=":memory:")
-    with pytest.raises(tacit.QueryError, match="may not call back"):
+    with pytest.raises(tacit.QueryError, match="side effect"):
         tacit.fit(plain(shouts), behind, tacit.SGLD(0.5, 1e-6, steps=10))
     assert behind.remaining.epsilon == 1
 

@@ -9,7 +9,7 @@ from scipy.stats import binom
 from sklearn.linear_model import LogisticRegression
 
 import tacit
-from tacit.models.logistic_maps import CURVED, PULL, PUSH, likelihood_maps
+from tacit.kernels import KERNELS
 from tacit.spec.design import Design
 from tacit.spec.newton import unpacked
 
@@ -50,7 +50,7 @@ def fit(how, n=4000, data=None, options=None, **sampling):
 
 
 def coded(rng, n):
-    """Rows as maps see them, at the edges of the domain too."""
+    """Rows as kernels see them, at the edges of the domain too."""
     return np.column_stack(
         [
             rng.choice([-3, 5, *rng.uniform(-3, 5, 5)], n),
@@ -63,12 +63,11 @@ def coded(rng, n):
 
 
 DESIGN = Design.of(FEATURES, schema())
-LOG_LIKELIHOOD, SLOPE = likelihood_maps(DESIGN.encoding)
 
 
-def mapped(map_, row, state, size):
-    out = np.zeros(size)
-    map_.function(row, state, out)
+def computed(name, row, state, size):
+    kernel, out = KERNELS[f"logistic.{name}"], np.zeros(size)
+    kernel.function(row, kernel.frozen(state), out)
     return out
 
 
@@ -79,11 +78,11 @@ def test_no_row_contributes_more_than_its_bound():
     largest = 0.0
     for row in coded(rng, 400):
         theta = rng.standard_normal(DESIGN.size) * rng.choice([0.0, 0.1, 3, 100])
-        pulled = mapped(PULL, row, tuple(DESIGN.encoding), DESIGN.size)
-        pushed = mapped(CURVED, row, (theta, *DESIGN.encoding), numbers)
-        alone = mapped(PUSH, row, (theta, *DESIGN.encoding), DESIGN.size)
+        pulled = computed("gradient_constant", row, DESIGN.encoding, DESIGN.size)
+        pushed = computed("gradient_and_hessian", row, (theta, *DESIGN.encoding), numbers)
+        alone = computed("gradient", row, (theta, *DESIGN.encoding), DESIGN.size)
         np.testing.assert_array_equal(alone, pushed[: DESIGN.size])
-        sloped = mapped(SLOPE, row, theta, DESIGN.size)
+        sloped = computed("score", row, (theta, *DESIGN.encoding), DESIGN.size)
         assert np.linalg.norm(pulled) <= 0.5
         assert np.linalg.norm(pushed) <= 0.5
         assert np.linalg.norm(sloped) <= 1.0
@@ -102,13 +101,15 @@ def test_slope_and_curvature_are_those_of_the_log_likelihood():
 
     newton = MODEL.newton(schema())
     numbers = newton.curved(theta).numbers
-    pull = sum(mapped(PULL, row, tuple(DESIGN.encoding), DESIGN.size) for row in rows)
-    push = sum(mapped(CURVED, row, (theta, *DESIGN.encoding), numbers) for row in rows)
+    pull = sum(computed("gradient_constant", row, DESIGN.encoding, DESIGN.size) for row in rows)
+    push = sum(
+        computed("gradient_and_hessian", row, (theta, *DESIGN.encoding), numbers) for row in rows
+    )
     half, curvature = unpacked(push, DESIGN.size)
     step = 1e-5 * np.eye(DESIGN.size)
     slope = [(log_likelihood(theta + d) - log_likelihood(theta - d)) / 2e-5 for d in step]
     np.testing.assert_allclose(pull - half, slope, atol=1e-6)
-    summed = sum(mapped(LOG_LIKELIHOOD, row, theta, 1)[0] for row in rows)
+    summed = sum(computed("log_likelihood", row, (theta, *DESIGN.encoding), 1)[0] for row in rows)
     assert summed == pytest.approx(log_likelihood(theta))
     chance = expit(x @ theta)
     np.testing.assert_allclose(curvature, (x * (chance * (1 - chance))[:, None]).T @ x)

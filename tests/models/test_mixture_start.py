@@ -5,8 +5,9 @@ import pytest
 from scipy.optimize import linear_sum_assignment
 
 import tacit
-from tacit.infer.mixture_start import BINS, Frame, clustered, made_up, slices_of
+from tacit.infer.mixture_start import Frame, clustered, made_up, slices_of
 from tacit.infer.mixtures import MixturePrior
+from tacit.kernels.mixtures import BINS
 from tacit.models.mixture_looks import Looks
 from tacit.spec.variational import Setting
 

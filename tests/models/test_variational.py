@@ -8,12 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tacit
+from tacit.kernels import KERNELS
 from tacit.models import model_from_description
-from tacit.models.belief_maps import HIDDEN_AND_SEEN
 from tacit.models.description import describe
-from tacit.models.logistic_maps import WEIGHTED
-from tacit.models.mixture_maps import CURVES
-from tacit.models.naive_bayes_mixture import shares
 from tacit.spec.newton import symmetric, upper
 from tacit.spec.variational import Setting
 from tests.contracts.test_models import RELATIONS, SCHEMAS, STEPWISE, schema, table
@@ -94,9 +91,9 @@ def test_the_same_seed_and_noise_make_the_same_posterior(name):
 # What one row adds, before anything is clipped.
 
 
-def added(map_, row, state, numbers):
-    out = np.zeros(numbers)
-    getattr(map_, "function", map_)(row, state, out)
+def added(name, row, state, numbers):
+    kernel, out = KERNELS[name], np.zeros(numbers)
+    kernel.function(row, kernel.frozen(state), out)
     return out
 
 
@@ -113,7 +110,7 @@ def test_a_row_of_a_normal_mixture_stays_within_its_bound(seed):
     window = rng.choice([1e-6, 0.1, rng.uniform(0, 2), 2.0], (k, d))
     precision = np.exp(rng.normal(0, 5, (k, d)))
     state = middle, np.ones(d), rng.normal(0, 5, k), mean, precision, window
-    one = added(CURVES, row, state, 3 * k * d)
+    one = added("normal_mixture.expected_statistics", row, state, 3 * k * d)
     assert np.all(one >= 0)
     assert np.linalg.norm(one) <= np.sqrt(d) * (1 + 1e-12)
 
@@ -121,7 +118,9 @@ def test_a_row_of_a_normal_mixture_stays_within_its_bound(seed):
 def test_the_bound_of_a_normal_mixture_is_met_at_the_middle_and_the_ends():
     state = (np.zeros(1), np.ones(1), np.zeros(1), np.zeros((1, 1)), np.ones((1, 1)))
     norms = [
-        np.linalg.norm(added(CURVES, np.array([x]), (*state, np.ones((1, 1))), 3))
+        np.linalg.norm(
+            added("normal_mixture.expected_statistics", np.array([x]), (*state, np.ones((1, 1))), 3)
+        )
         for x in np.linspace(-1, 1, 401)
     ]
     assert max(norms) == pytest.approx(1)
@@ -137,7 +136,7 @@ def test_a_row_of_latent_classes_stays_within_its_bound(seed):
     k, counts = rng.integers(1, 5), rng.integers(1, 5, rng.integers(1, 6))
     row = np.array([rng.integers(0, c) for c in counts], float)
     state = rng.normal(0, 3, k), rng.normal(0, 3, (k, counts.sum())), np.cumsum([0, *counts[:-1]])
-    one = added(shares, row, state, k * counts.sum())
+    one = added("latent_classes.responsibilities", row, state, k * counts.sum())
     assert np.all(one >= 0)
     assert one.sum() == pytest.approx(len(counts))
     assert np.linalg.norm(one) <= np.sqrt(len(counts)) * (1 + 1e-12)
@@ -154,8 +153,8 @@ def test_a_row_of_a_belief_network_stays_within_its_box(seed):
     root = scale * rng.normal(size=(p, k + 1, k + 1))
     moments = mean[:, :, None] * mean[:, None] + root @ root.swapaxes(1, 2)
     row = rng.integers(0, 2, p).astype(float)
-    state = (scale * rng.normal(size=k), mean, moments, np.array([5.0]))
-    one = added(HIDDEN_AND_SEEN, row, state, numbers)
+    state = (scale * rng.normal(size=k), mean, moments, np.array([5]))
+    one = added("belief_network.expected_statistics", row, state, numbers)
     assert np.all((one >= 0) & (one <= 1))
 
 
@@ -167,7 +166,8 @@ def test_a_weighted_row_of_a_regression_stays_within_its_bound():
     for _ in range(300):
         root = rng.normal(size=(design.size, design.size)) * rng.choice([0, 0.1, 10])
         row = np.array([rng.choice([-10, 10, rng.uniform(-10, 10)]), rng.integers(0, 3), 1.0])
-        one = added(WEIGHTED, row, (upper(root @ root.T), *design.encoding), numbers)
+        state = (upper(root @ root.T), *design.encoding)
+        one = added("logistic.polya_gamma_squares", row, state, numbers)
         largest = max(largest, np.linalg.norm(one))
         x = design.rows(row[None, :2])[0]
         odds = max(np.sqrt(x @ root @ root.T @ x), 1e-6)

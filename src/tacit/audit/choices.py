@@ -11,34 +11,30 @@ import numpy as np
 
 from tacit.audit.draws import ALARM, ExactGame
 from tacit.audit.finite import Outcomes, finite_game, fits, heat_of, largest_loss
+from tacit.draws.choice import ChoiceAnswer, resolve_choice
 from tacit.methods.annealed import linear_scores
 from tacit.methods.metropolis import Rule
 from tacit.models import BetaBernoulli
+from tacit.sources.data import open_data
 from tacit.spec.choice import Choice
 from tacit.spec.columns import Categorical
 from tacit.spec.draws import TruncatedDirichlet
+from tacit.spec.kernels import Kernel
 from tacit.spec.keys import Is
-from tacit.spec.maps import NumbaMap
 from tacit.spec.mechanisms import Exponential
 from tacit.spec.schema import Neighbours, Schema
 from tacit.spec.sums import BoundedSum
-from tacit.wall._evaluate import open_data
-from tacit.wall.answers._choice import ResolvedChoice, resolve_choice
-from tacit.wall.chance._noise import Statistic, os_words
+from tacit.wall.noise import os_entropy
+from tacit.wall.statistics.statistic import Statistic
 
 
-def _votes(row, state, out):  # type: ignore[no-untyped-def]
-    for i in range(out.size):
-        out[i] = state[int(row[0]), i]
-
-
-def _single(resolved: ResolvedChoice, schema: Schema, kinds: Sequence[str]) -> np.ndarray:
+def _single(resolved: ChoiceAnswer, schema: Schema, kinds: Sequence[str]) -> np.ndarray:
     """The wall's statistic of each row alone."""
     tables = [{"x": [kind], "who": [1]} for kind in kinds]
     return np.array([resolved.evaluate(open_data(t, schema), ()).steps for t in tables])
 
 
-def _options(resolved: ResolvedChoice) -> Outcomes:
+def _options(resolved: ChoiceAnswer) -> Outcomes:
     grid = resolved.scores.exact()[0].grid
     weights = np.array(resolved.query.log_weights)
     return Outcomes(weights, np.eye(len(weights)) * grid)
@@ -65,7 +61,7 @@ def _choice_game(
     def law_fits(heat: float, runs: int) -> bool:
         steps = single().sum(axis=0)
         noise, statistic = resolved.at_temperature(heat), Statistic(steps, 1)
-        drawn = [int(resolved.sample(statistic, noise, os_words)[0]) for _ in range(runs)]
+        drawn = [int(resolved.sample(statistic, noise, os_entropy)[0]) for _ in range(runs)]
         return fits(np.array(drawn), outcomes.log_law(steps, heat)) > ALARM
 
     heat = calibration.noise[0].scale
@@ -81,8 +77,9 @@ def _levels(neighbours: Neighbours, rows: int | None = None) -> Schema:
 
 def choice_games() -> list[ExactGame]:
     add, swap = _levels("add_remove"), _levels("replace_one")
-    state = np.array([[3.0, 0.0, 1.0], [0.0, 3.0, 1.0]])
-    scores = BoundedSum(NumbaMap(_votes), "x", size=3, clip=3.0, geometry="box", state=state)
+    votes = np.array([[3.0, 0.0], [0.0, 3.0], [1.0, 1.0]]), np.array([0])  # (option, level)
+    table = Kernel("table.scores")
+    scores = BoundedSum(table, "x", size=3, clip=3.0, geometry="box", state=votes)
     kinds = ("a", "b", "")
     query = Choice(scores, (0.0, -2.0, 1.0))
     # Two runs that ended in opposite corners; draws in between are less of a risk.

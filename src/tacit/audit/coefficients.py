@@ -8,12 +8,12 @@ import numpy as np
 
 from tacit.audit.draws import sampled
 from tacit.audit.game import DELTA, Game, Scores, Table
+from tacit.draws.conjugate import regression_law, resolve_draw
+from tacit.sources.data import open_data
 from tacit.spec.columns import Real
 from tacit.spec.draws import BallRegression, ConjugateDraw
 from tacit.spec.mechanisms import Exponential
 from tacit.spec.schema import Neighbours, Schema
-from tacit.wall._evaluate import open_data
-from tacit.wall.answers._draw import regression_law, resolve_draw
 
 
 def coefficient_games() -> list[Game]:

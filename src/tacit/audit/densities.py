@@ -14,14 +14,14 @@ from scipy.stats import kstest
 from tacit.accounting.ranges import calibrate_density
 from tacit.audit.draws import ALARM, ExactGame
 from tacit.audit.finite import Outcomes, finite_game, fits, largest_loss
+from tacit.draws.density import DensityAnswer, Loaded, resolve_density
+from tacit.sources.data import open_data
 from tacit.spec.columns import Real
 from tacit.spec.density import Ball, Box, DensityDraw, Points
-from tacit.spec.maps import NumbaMap
 from tacit.spec.mechanisms import Exponential
+from tacit.spec.programs import Program, trace
 from tacit.spec.schema import Neighbours, Schema
-from tacit.wall._evaluate import open_data
-from tacit.wall.answers._density import Loaded, ResolvedDensity, resolve_density
-from tacit.wall.chance._noise import os_words
+from tacit.wall.noise import os_entropy
 
 _WIDTH = 2.0
 _KINDS = (-1.0, 0.3, 1.0, None)
@@ -30,8 +30,10 @@ _FEW = np.array([[-1.0], [-0.2], [0.3], [1.0]])
 _ENOUGH = 250  # of a chain's draws
 
 
-def _steep(row, state, out):  # type: ignore[no-untyped-def]
-    out[0] = -6 * abs(row[0] - state[0])
+@cache
+def _steep() -> Program:
+    """The log-likelihood -6 |x - theta|."""
+    return trace(lambda row, theta: -6 * abs(row - theta), 1, np.zeros(1))
 
 
 def _schema(neighbours: Neighbours) -> Schema:
@@ -39,10 +41,10 @@ def _schema(neighbours: Neighbours) -> Schema:
 
 
 def _query(region: Points | Box | Ball, draws: int = 1) -> DensityDraw:
-    return DensityDraw(NumbaMap(_steep), "x", region, width=_WIDTH, steps=60, draws=draws)
+    return DensityDraw(_steep(), "x", region, width=_WIDTH, steps=60, draws=draws)
 
 
-def _scores(resolved: ResolvedDensity, cells: list[float | None]) -> np.ndarray:
+def _scores(resolved: DensityAnswer, cells: list[float | None]) -> np.ndarray:
     """What rows say for each place, by the wall's own integers."""
     table = {"x": np.array([np.nan if x is None else x for x in cells])}
     statistic = resolved.evaluate(open_data(table, resolved.schema), ())  # type: ignore[arg-type]
@@ -73,9 +75,9 @@ def _game(region: Points | Box | Ball, neighbours: Neighbours, *, cut: bool) -> 
         noise = many.at_temperature(heat)
         if finite:
             times = -(-runs // _ENOUGH)
-            drawn = [many.sample(statistic, noise, os_words) for _ in range(times)]
+            drawn = [many.sample(statistic, noise, os_entropy) for _ in range(times)]
             return fits(np.concatenate(drawn), log_law) > ALARM
-        at = region.places(many.sample(statistic, noise, os_words) * noise[0].grid)
+        at = region.places(many.sample(statistic, noise, os_entropy) * noise[0].grid)
         # by the trapezoidal rule between places
         density = np.exp(log_law)
         below = np.concatenate([[0.0], np.cumsum(density[1:] + density[:-1])])

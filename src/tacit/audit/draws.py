@@ -17,16 +17,17 @@ from scipy.special import logsumexp
 from scipy.stats import kstest, norm
 
 from tacit.accounting.gaussian import gaussian_epsilon
+from tacit.draws.conjugate import ConjugateAnswer, concentration, normal_law, resolve_draw
 from tacit.laws import truncated_normal
 from tacit.laws.truncated_dirichlet import log_kernel
+from tacit.sources.data import open_data
 from tacit.spec.columns import Categorical, Real
 from tacit.spec.draws import BoundedNormal, ConjugateDraw, TruncatedDirichlet
 from tacit.spec.mechanisms import Exponential
 from tacit.spec.release import Noise
 from tacit.spec.schema import Neighbours, Schema
-from tacit.wall._evaluate import open_data
-from tacit.wall.answers._draw import ResolvedDraw, concentration, normal_law, resolve_draw
-from tacit.wall.chance._noise import Statistic, os_words
+from tacit.wall.noise import os_entropy
+from tacit.wall.statistics.statistic import Statistic
 
 ALARM = 1e-6  # of the test of the draws
 _SMALL, _LARGE = 6, 1000
@@ -81,7 +82,7 @@ class Simplex:
         return float(logsumexp(self.log_weight + log_kernel(self.theta, concentration)))
 
 
-def largest_loss(resolved: ResolvedDraw, temperature: float) -> float:
+def largest_loss(resolved: ConjugateAnswer, temperature: float) -> float:
     """The largest |log density ratio| between neighbours at this temperature."""
     law = resolved.query.law
     levels = len(law.prior)
@@ -115,7 +116,9 @@ def _neighbours(levels: int, relation: Neighbours) -> Iterator[tuple[Counts, Cou
                 yield counts, tuple(changed)
 
 
-def draws_p_value(resolved: ResolvedDraw, counts: Counts, temperature: float, size: int) -> float:
+def draws_p_value(
+    resolved: ConjugateAnswer, counts: Counts, temperature: float, size: int
+) -> float:
     """How well the wall's draws fit the audited density of the first level's probability."""
     law = resolved.query.law
     statistic = Statistic(np.array(counts), sum(counts))
@@ -134,19 +137,19 @@ def draws_p_value(resolved: ResolvedDraw, counts: Counts, temperature: float, si
 
 
 def sampled(
-    resolved: ResolvedDraw, statistic: Statistic, temperature: float, size: int
+    resolved: ConjugateAnswer, statistic: Statistic, temperature: float, size: int
 ) -> np.ndarray:
     """At least so many of the wall's draws of a statistic, on their grid, one in a row."""
     noise = (Noise("draw", temperature, resolved.exact()[0].grid),)
     each = resolved.blocks[0].shape[0]
     steps = [
-        resolved.sample(statistic, noise, os_words).reshape(each, -1)
+        resolved.sample(statistic, noise, os_entropy).reshape(each, -1)
         for _ in range(-(-size // each))
     ]
     return np.concatenate(steps) * noise[0].grid
 
 
-def largest_mean_loss(resolved: ResolvedDraw, temperature: float) -> float:
+def largest_mean_loss(resolved: ConjugateAnswer, temperature: float) -> float:
     """The same for a mean: every row at the column's lower bound, at its upper one, or missing."""
     law = resolved.query.law
     assert isinstance(law, BoundedNormal)
@@ -165,7 +168,7 @@ def largest_mean_loss(resolved: ResolvedDraw, temperature: float) -> float:
 
 
 def _mean_and_sd(
-    resolved: ResolvedDraw, moments: np.ndarray, temperature: float
+    resolved: ConjugateAnswer, moments: np.ndarray, temperature: float
 ) -> tuple[float, float]:
     """The wall's law of a draw, as a normal law of the mean."""
     law = resolved.query.law
@@ -175,7 +178,7 @@ def _mean_and_sd(
     return origin + unit * slope / curve, unit / curve**0.5
 
 
-def exact_mean_epsilon(resolved: ResolvedDraw, temperature: float, delta: float) -> float:
+def exact_mean_epsilon(resolved: ConjugateAnswer, temperature: float, delta: float) -> float:
     """Epsilon at this delta of a mean without bounds, whose number of rows is public.
 
     Under neighbours its laws are normal with the same variance, so that it is that of Gaussian
@@ -194,7 +197,7 @@ def exact_mean_epsilon(resolved: ResolvedDraw, temperature: float, delta: float)
     return gaussian_epsilon(mu, delta)
 
 
-def means_p_value(resolved: ResolvedDraw, temperature: float, size: int) -> float:
+def means_p_value(resolved: ConjugateAnswer, temperature: float, size: int) -> float:
     """How well the wall's draws of a mean fit the audited density, for a few rows."""
     law = resolved.query.law
     assert isinstance(law, BoundedNormal)

@@ -17,15 +17,15 @@ from scipy.stats import chi2
 
 from tacit.accounting import Calibration
 from tacit.audit.draws import ExactGame
+from tacit.draws.choice import ChoiceAnswer
+from tacit.draws.states import StatesAnswer
 from tacit.spec.mechanisms import Exponential
 from tacit.spec.schema import Neighbours
-from tacit.wall.answers._choice import ResolvedChoice
-from tacit.wall.answers._states import ResolvedStates
 
 _FEW = 2
 MANY = 400  # rows that are all alike
 _DRAWS = 4_000
-Resolved = ResolvedChoice | ResolvedStates
+Resolved = ChoiceAnswer | StatesAnswer
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,14 @@ from scipy.stats import kstest
 
 from tacit.audit.draws import ALARM, ExactGame
 from tacit.audit.finite import MANY, Outcomes, finite_game, fits, heat_of, largest_loss
+from tacit.draws.states import resolve_states
+from tacit.sources.data import open_data
 from tacit.spec.columns import Categorical
 from tacit.spec.hidden_states import Panel, StateChain, StatePaths, StateProfiles
 from tacit.spec.mechanisms import Exponential
 from tacit.spec.schema import Neighbours, Schema
-from tacit.wall._evaluate import open_data
-from tacit.wall.answers._states import resolve_states
-from tacit.wall.chance._noise import Statistic, os_words
+from tacit.wall.noise import os_entropy
+from tacit.wall.statistics.statistic import Statistic
 
 _PANEL = Panel("region", "month", ("a", "b"))
 _START, _MOVE = np.array([0.9999, 0.0001]), np.array([[0.9999, 0.0001], [0.9, 0.1]])
@@ -84,7 +85,7 @@ def _paths_game(schema: Schema, mistake: str, broken: Schema | float, extra: str
         # many that speak for the rare state, so that all paths are seen
         steps = np.array([0, 12, 0, 9, 0, 12, 0, 9])
         noise, statistic = resolved.at_temperature(heat), Statistic(steps, 1)
-        drawn = np.array([resolved.sample(statistic, noise, os_words) for _ in range(runs)])
+        drawn = np.array([resolved.sample(statistic, noise, os_entropy) for _ in range(runs)])
         return fits(_codes(drawn), outcomes.log_law(steps, heat)) > ALARM
 
     heat = calibration.noise[0].scale
@@ -139,7 +140,7 @@ def _profiles_game(schema: Schema, mistake: str, twin_of: Schema | Panel) -> Exa
         steps = np.array([5, 2, 0, 0, 0, 9, 1, 1])
         noise, statistic = resolved.at_temperature(heat), Statistic(steps, 1)
         drawn = np.array(
-            [resolved.sample(statistic, noise, os_words) for _ in range(min(runs, 250))]
+            [resolved.sample(statistic, noise, os_entropy) for _ in range(min(runs, 250))]
         )
         log, _ = _log_profiles(steps.reshape(4, 2), 1.0, heat)
         theta, log_weight = _theta(_CUT / 2)
@@ -207,7 +208,7 @@ def _chain_game(neighbours: Neighbours) -> ExactGame:
         noise, statistic = resolved.at_temperature(heat), Statistic(steps, 1)
         drawn = np.array(
             [
-                resolved.sample(statistic, noise, os_words)[:_MONTHS].astype(int)
+                resolved.sample(statistic, noise, os_entropy)[:_MONTHS].astype(int)
                 for _ in range(min(runs, 80))
             ]
         )

@@ -9,14 +9,15 @@ import numpy as np
 from scipy.special import expit
 
 from tacit.audit.game import DELTA, Game, Scores, Table
+from tacit.draws.logistic import LogisticAnswer, resolve_logistic
+from tacit.sources.data import open_data
 from tacit.spec.columns import Categorical, Real
 from tacit.spec.logistic import Logistic, LogisticDraw, LogisticMinimum, Perturbed
 from tacit.spec.mechanisms import Exponential, Gaussian
 from tacit.spec.release import Axis, Block, Noise
 from tacit.spec.schema import Neighbours, Schema
-from tacit.wall._evaluate import open_data
-from tacit.wall.answers._logistic import ResolvedLogistic, resolve_logistic
-from tacit.wall.chance._noise import Statistic, noised, os_words
+from tacit.wall.noise import noised, os_entropy
+from tacit.wall.statistics.statistic import Statistic
 
 _FEATURES = tuple(f"x{i}" for i in range(8))
 _RIDGE = 0.5
@@ -45,7 +46,7 @@ def _rows(*rows: tuple[float, str]) -> Table:
     return {**{name: [x for x, _ in rows] for name in _FEATURES}, "y": [y for _, y in rows]}
 
 
-def _resolved(query: LogisticDraw | LogisticMinimum, neighbours: Neighbours) -> ResolvedLogistic:
+def _resolved(query: LogisticDraw | LogisticMinimum, neighbours: Neighbours) -> LogisticAnswer:
     columns = [Real(name, -1, 1) for name in _FEATURES]
     target = Categorical("y", ["no", "yes"])
     most = 1 if neighbours == "add_remove" else None
@@ -53,7 +54,7 @@ def _resolved(query: LogisticDraw | LogisticMinimum, neighbours: Neighbours) -> 
 
 
 def _sampler(
-    resolved: ResolvedLogistic, tables: tuple[Table, Table], noise: Noise, score: Score
+    resolved: LogisticAnswer, tables: tuple[Table, Table], noise: Noise, score: Score
 ) -> Callable[[int], Scores]:
     """Runs of the wall's own code on both tables, scored by what an attacker would look at."""
     draws, size = resolved.blocks[0].shape
@@ -65,10 +66,10 @@ def _sampler(
             if noise.family == "discrete_gaussian":  # one minimum, noised again and again
                 many = Statistic(np.tile(statistic.steps, runs), statistic.units)
                 block = Block("theta", (Axis("run", range(runs)), *resolved.blocks[0].axes))
-                steps = [noised(many, (noise,), (block,), os_words)]
+                steps = [noised(many, (noise,), (block,), os_entropy)]
             else:
                 times = range(-(-runs // draws))
-                steps = [resolved.sample(statistic, (noise,), os_words) for _ in times]
+                steps = [resolved.sample(statistic, (noise,), os_entropy) for _ in times]
             theta = np.concatenate(steps).reshape(-1, size)[:runs] * noise.grid
             found.append(score(theta))
         return found[0], found[1]
@@ -92,7 +93,7 @@ def _draw_game(neighbours: Neighbours, tables: tuple[Table, Table]) -> Game:
     )
 
 
-def _minimum(kind: Perturbed, neighbours: Neighbours, ridge: float = _RIDGE) -> ResolvedLogistic:
+def _minimum(kind: Perturbed, neighbours: Neighbours, ridge: float = _RIDGE) -> LogisticAnswer:
     query = LogisticMinimum(Logistic("y", _FEATURES, precision=1.0), kind, ridge)
     return _resolved(query, neighbours)
 

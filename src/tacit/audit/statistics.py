@@ -9,16 +9,19 @@ from typing import Any
 import numpy as np
 
 from tacit.audit.game import DELTA, Game, Scores, Table
+from tacit.sources.data import open_data
 from tacit.spec.columns import Categorical, Real
-from tacit.spec.maps import NumbaMap
+from tacit.spec.kernels import Kernel
 from tacit.spec.mechanisms import Gaussian, Laplace
 from tacit.spec.moments import Moments
 from tacit.spec.queries import Counts, Query
 from tacit.spec.release import Noise
 from tacit.spec.schema import Neighbours, Schema
 from tacit.spec.sums import BoundedSum
-from tacit.wall._evaluate import calibrated, open_data, resolve
-from tacit.wall.chance._noise import draw
+from tacit.wall.answers import TIERS, Answers, calibrated
+from tacit.wall.noise import draw
+
+resolve = Answers.of(TIERS).resolve
 
 
 def _release_game(
@@ -38,7 +41,7 @@ def _release_game(
     The twin has noise `narrow` times as wide, or calibrated for another schema, or its
     statistic bounded as another schema says.
     """
-    noise = calibrated(mechanism, resolve(query, schema)).noise
+    noise = calibrated(resolve(query, schema), mechanism).noise
 
     def sampler(laws: tuple[Noise, ...], bounded: Schema) -> Callable[[int], Scores]:
         resolved = resolve(query, bounded)
@@ -54,9 +57,9 @@ def _release_game(
 
         return scores
 
-    other = noise if noise_of is None else calibrated(mechanism, resolve(query, noise_of)).noise
+    other = noise if noise_of is None else calibrated(resolve(query, noise_of), mechanism).noise
     other = tuple(_narrowed(law, narrow) for law in other)
-    cost = calibrated(mechanism, resolve(query, schema)).cost
+    cost = calibrated(resolve(query, schema), mechanism).cost
     return Game(
         f"{name}, {schema.neighbours}",
         float(cost.epsilon),
@@ -93,9 +96,11 @@ def _ratio(
     return (from_first**2 - from_second**2).sum(axis=1) / 2
 
 
-def itself(row: np.ndarray, state: Any, out: np.ndarray) -> None:
-    out[0] = row[0]
-    out[1] = row[1]
+def xy_sum(**bound: Any) -> BoundedSum:
+    """The sum of x and y as they are, with a clip of 1."""
+    as_they_are = np.zeros(2), np.ones(2)  # midpoint and scale
+    values = Kernel("columns.values")
+    return BoundedSum(values, ["x", "y"], size=2, clip=1.0, state=as_they_are, **bound)
 
 
 def count_games() -> list[Game]:
@@ -139,9 +144,6 @@ def sum_games() -> list[Game]:
         columns = Real("x", -1, 1), Real("y", -1, 1)
         return Schema(*columns, neighbours=neighbours, unit=unit, max_rows_per_unit=rows)
 
-    def query(**bound: Any) -> BoundedSum:
-        return BoundedSum(NumbaMap(itself), ["x", "y"], size=2, clip=1.0, **bound)
-
     add, swap = schema("add_remove"), schema("replace_one")
     nobody, someone = {"x": [0.0], "y": [0.0]}, {"x": [0.0, 1.0], "y": [0.0, 0.0]}
     turned = ({"x": [1.0], "y": [0.0]}, {"x": [-1.0], "y": [0.0]})
@@ -152,23 +154,23 @@ def sum_games() -> list[Game]:
     )
     return [
         _release_game(
-            "sum, Laplace", swap, query(norm="l1"), Laplace(1), turned,
+            "sum, Laplace", swap, xy_sum(norm="l1"), Laplace(1), turned,
             "sensitivity of add_remove", noise_of=add,
         ),
         _release_game(
-            "sum, Gaussian, free", add, query(), Gaussian(1, DELTA), (nobody, someone),
+            "sum, Gaussian, free", add, xy_sum(), Gaussian(1, DELTA), (nobody, someone),
             "half the noise", narrow=0.5,
         ),
         _release_game(
-            "sum, Gaussian, free", swap, query(), Gaussian(1, DELTA), turned,
+            "sum, Gaussian, free", swap, xy_sum(), Gaussian(1, DELTA), turned,
             "sensitivity of add_remove", noise_of=add,
         ),
         _release_game(
-            "sum, Gaussian, nonnegative", swap, query(geometry="nonnegative"), Gaussian(1, DELTA),
+            "sum, Gaussian, nonnegative", swap, xy_sum(geometry="nonnegative"), Gaussian(1, DELTA),
             across, "the square root of 2 forgotten", noise_of=add,
         ),
         _release_game(
-            "sum, Gaussian, three rows a unit", schema("add_remove", 3), query(),
+            "sum, Gaussian, three rows a unit", schema("add_remove", 3), xy_sum(),
             Gaussian(1, DELTA), often, "rows clipped, not units", rows_of=add,
         ),
     ]  # fmt: skip
@@ -181,7 +183,7 @@ def moment_games() -> list[Game]:
 
     def corner(query: Moments, mechanism: Laplace | Gaussian) -> tuple[Table, Table]:
         """A row of ones, and the row t (1, ..., 1) that is furthest from it by this noise."""
-        noise, d = calibrated(mechanism, resolve(query, total)).noise, len(query.columns)
+        noise, d = calibrated(resolve(query, total), mechanism).noise, len(query.columns)
         t, scale = np.linspace(-1, 1, 2001)[:, None], np.array([law.scale for law in noise])
         gaps = np.where(np.arange(len(noise)) < d, 1 - t, 1 - t**2) / scale
         norm = 1 if isinstance(mechanism, Laplace) else 2

@@ -8,14 +8,12 @@ import numpy as np
 
 from tacit.accounting import epsilon as steps_epsilon
 from tacit.audit.game import DELTA, Game, Scores, Table
-from tacit.audit.statistics import itself
+from tacit.audit.statistics import xy_sum
+from tacit.public import Public
 from tacit.spec.columns import Real
-from tacit.spec.maps import NumbaMap
 from tacit.spec.mechanisms import Gaussian
 from tacit.spec.plan import Geometry, Plan, Poisson, Steps, Subsampling, WithoutReplacement
 from tacit.spec.schema import Neighbours, Schema
-from tacit.spec.sums import BoundedSum
-from tacit.wall._public import Public
 
 
 def step_games() -> list[Game]:
@@ -75,7 +73,7 @@ def _lease_game(
         geometry=geometry,
     )
     schema = Schema(Real("x", -1, 1), Real("y", -1, 1), neighbours=neighbours)
-    query = BoundedSum(NumbaMap(itself), ["x", "y"], size=2, clip=1.0, geometry=geometry)
+    query = xy_sum(geometry=geometry)
 
     def sampler(z: float, way: Subsampling) -> Callable[[int], Scores]:
         def side(table: Table, runs: int) -> np.ndarray:

@@ -13,13 +13,13 @@ from tacit.audit.game import DELTA, Game, Scores
 from tacit.infer.belief_networks import BeliefNetwork
 from tacit.models.lda import LDA
 from tacit.models.sigmoid_belief_network import SigmoidBeliefNetwork
+from tacit.public import Public
 from tacit.spec.columns import Categorical, Tokens
 from tacit.spec.mechanisms import Exact, Gaussian
 from tacit.spec.plan import Everyone, Plan, Poisson, Steps
 from tacit.spec.schema import Neighbours, Schema
 from tacit.spec.sums import BoundedSum
 from tacit.spec.variational import Setting, Variational
-from tacit.wall._public import Public
 
 _WORDS = tuple(f"w{i}" for i in range(12))
 _NOISE = 1.0

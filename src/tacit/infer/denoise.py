@@ -11,7 +11,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from tacit.laws.mixing import exp_below
+from tacit.kernels.mixing import exp_below
 
 _compiled = numba.njit(cache=True, nogil=True, parallel=True, error_model="numpy", fastmath=True)
 _apart = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=True)
@@ -94,7 +94,7 @@ def _fall(out: Any, least: Any, sharp: Any) -> None:
     """From squared distances to chances. In `_weigh` itself it would not become vector code."""
     for g in range(out.size):
         chance = exp_below(_F(0.5) * (least - out[g]))
-        # What is nearly 0 makes a processor slow, as in `tacit.laws.mixing`.
+        # What is nearly 0 makes a processor slow, as in `tacit.kernels.mixing`.
         out[g] = sharp[g] * chance if chance > _NONE else _F(0)
 
 

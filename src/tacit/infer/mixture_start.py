@@ -12,9 +12,9 @@ from typing import Self
 import numpy as np
 
 from tacit.infer.mixtures import MixturePrior, NormalMixture, believed
+from tacit.kernels.mixtures import BINS
 from tacit.spec.variational import Sums
 
-BINS = 16  # of a histogram in each direction
 _SLICED = 3  # directions in which rows are told apart, and each part has histograms of its own
 _SURE = 3.0  # standard deviations of noise, beyond which something is there
 _REACH = 3.0  # standard deviations of the rows

@@ -1,4 +1,4 @@
-"""Topics of documents: what one document says of them, and what they say of documents."""
+"""Topics of documents: proportions of topics in documents, and perplexities."""
 
 from __future__ import annotations
 
@@ -11,98 +11,9 @@ import numpy as np
 from scipy.sparse import csr_matrix
 from scipy.special import digamma, gammaln
 
-from tacit.laws.mixing import cleared, divided, exp_digamma, gathered, mixed
+from tacit.kernels.mixing import fit_proportions, flush_denormals, gather_columns, padded
 
 _SOME = 4096  # documents at a time
-
-
-def exp_digammas(x: np.ndarray) -> np.ndarray:
-    """exp(digamma(x)) in single precision, much faster than in double."""
-    out = np.zeros(x.shape, np.float32)
-    exp_digamma(x.astype(np.float32).ravel(), out.ravel())
-    return out
-
-
-def expected(words: Any, weights: Any, state: Any, out: Any) -> None:
-    """One document's expected counts of its words in each topic: a map for the wall.
-
-    The state holds `cleared` rows, how much each word may say of the document's topics, and alpha,
-    a tolerance, how many rounds at most, a length and whether to take roots. The document counts as
-    one of that length; 0 leaves it as it is. With roots its words have the roots of their counts,
-    and its numbers together norm 1.
-    """
-    rows, say, settings = state
-    count, topics = out.shape
-    total = weights.sum()
-    if total <= 0:
-        return
-    scale = settings[3] / total if settings[3] > 0 else 1.0
-    mine = np.zeros((count, rows.shape[1]), np.float32)
-    counts = np.zeros(count, np.float32)
-    gathered(rows, words, mine)
-    for i in range(count):
-        counts[i] = weights[i] * scale * say[words[i]]
-    gamma = np.zeros(rows.shape[1], np.float32)
-    theta = np.zeros_like(gamma)
-    tolerance = settings[1] * topics / rows.shape[1]
-    mixed(mine, counts, settings[0], tolerance, int(settings[2]), gamma, theta)
-    if settings[4] > 0:
-        divided(mine, theta, np.sqrt(weights), 1.0, out)
-    else:
-        divided(mine, theta, weights * scale, 0.0, out)
-
-
-def resampled(words: Any, weights: Any, state: Any, out: Any) -> None:
-    """The same for as many words as the length, drawn with replacement, as the paper does.
-
-    By a generator whose seed is public, and begins with the document's own words.
-    """
-    _, _, settings = state
-    cumulative = np.cumsum(weights)
-    if cumulative.size == 0 or cumulative[-1] <= 0:
-        return
-    drawn = np.zeros(weights.size)
-    now = np.uint64(int(settings[5]))
-    for word in words:
-        now = _next(now ^ np.uint64(word))
-    for _ in range(int(settings[3])):
-        now = _next(now)
-        share = np.float64(now >> np.uint64(11)) / 9007199254740992.0
-        drawn[
-            min(np.searchsorted(cumulative, share * cumulative[-1], "right"), drawn.size - 1)
-        ] += 1
-    expected(words, drawn, state, out)
-
-
-def _next(now: Any) -> Any:
-    """A step of xorshift64*, which never comes to 0 from elsewhere."""
-    now = now | np.uint64(now == 0)
-    now ^= now >> np.uint64(12)
-    now ^= now << np.uint64(25)
-    now ^= now >> np.uint64(27)
-    return now * np.uint64(2685821657736338717)
-
-
-def rooted(words: Any, weights: Any, state: Any, out: Any) -> None:
-    """The roots of how often words occur, a document's together of norm 1: another map."""
-    total = weights.sum()
-    if total <= 0:
-        return
-    for i in range(words.size):
-        out[i, 0] = np.sqrt(weights[i] / total)
-
-
-def together(words: Any, weights: Any, state: Any, out: Any) -> None:
-    """Which words occur together: products of roots, above the diagonal, together of norm 1."""
-    total = weights.sum()
-    squares = (weights**2).sum()
-    pairs = (total**2 - squares) / 2
-    if pairs <= 0:
-        return
-    for i in range(words.size):
-        for j in range(words.size):
-            if words[i] < words[j]:
-                out[i, words[j]] = np.sqrt(weights[i] * weights[j] / pairs)
 
 
 @numba.njit(nogil=True, cache=True)
@@ -116,26 +27,27 @@ def _mixtures(
     most: Any,
     gammas: Any,
 ) -> None:
-    wide = rows.shape[1]
-    gamma, theta = np.zeros(wide, np.float32), np.zeros(wide, np.float32)
+    theta = np.zeros(rows.shape[1], np.float32)
     for i in range(gammas.shape[0]):
         here = words[offsets[i] : offsets[i + 1]]
-        mine = np.zeros((here.size, wide), np.float32)
-        gathered(rows, here, mine)
-        counts = weights[offsets[i] : offsets[i + 1]].astype(np.float32)
-        mixed(mine, counts, alpha, tolerance, most, gamma, theta)
-        gammas[i] = gamma[: gammas.shape[1]]
+        columns = np.zeros((rows.shape[1], padded(here.size)), np.float32)
+        gather_columns(rows, here, columns)
+        counts = np.zeros(columns.shape[1], np.float32)
+        counts[: here.size] = weights[offsets[i] : offsets[i + 1]]
+        fit_proportions(columns, counts, alpha, tolerance, most, gammas[i], theta)
 
 
 def mixtures(
     documents: csr_matrix, rows: np.ndarray, alpha: float, *, tolerance: float, most: int
 ) -> np.ndarray:
     """The Dirichlet (document, topic) of each document's topics, given words by topics."""
-    wide = cleared(rows)
-    topics = rows.shape[1]
-    gammas = np.zeros((documents.shape[0], topics), np.float32)
-    share = tolerance * topics / wide.shape[1]
-    arrays = documents.indices, documents.data.astype(float), wide, alpha, share, most
+    # The compiled loop reads rows of words without index checks.
+    if documents.shape[1] != len(rows):
+        raise ValueError(f"Expected documents of {len(rows)} words, got {documents.shape[1]}.")
+    documents.check_format()
+    gammas = np.zeros((documents.shape[0], rows.shape[1]), np.float32)
+    table, weights = flush_denormals(rows), documents.data.astype(float)
+    arrays = documents.indices, weights, table, alpha, tolerance, most
 
     def some(first: int) -> None:
         stop = first + _SOME

@@ -66,6 +66,7 @@ def _below(n, words, at):
 @_compiled
 def _coin(chance, words, at):
     """True with probability `chance`, unless that is in doubt: then nothing will be used."""
+    # proof: samplers
     first = float(_word(words, at))
     if first < chance * 4294967296.0 - _MARGIN:
         return True

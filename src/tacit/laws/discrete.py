@@ -20,7 +20,7 @@ class OutOfWords(Exception):
 
 
 class Stream:
-    """Random words, read one after another."""
+    """Random words, read one after another."""  # proof: samplers
 
     def __init__(self, words: np.ndarray) -> None:
         self._words: Iterator[int] = map(int, words)

@@ -18,8 +18,8 @@ from tacit.spec.budget import Budget, Number
 from tacit.spec.choice import Choice
 from tacit.spec.draws import ConjugateDraw, TruncatedDirichlet
 from tacit.spec.errors import ModelError
+from tacit.spec.kernels import Kernel
 from tacit.spec.keys import Is, first_number, labels_of, name_of
-from tacit.spec.maps import NumbaMap
 from tacit.spec.mechanisms import Exponential, Laplace
 from tacit.spec.plan import Plan, Steps
 from tacit.spec.protocols import AnnealedModel, Releaser
@@ -168,15 +168,10 @@ def linear_scores(law: TruncatedDirichlet, schema: Schema, scores: np.ndarray) -
     table = scores if groups is None else scores[:, np.array(groups, int)]
     clip = max(float(table.max()), 1e-9) * schema.max_rows_per_unit
     return BoundedSum(
-        NumbaMap(_scored),
+        Kernel("table.scores"),
         name_of(law.key),
         size=len(table),
         clip=clip,
         geometry="box",
         state=(np.ascontiguousarray(table), np.array([first_number(name_of(law.key), schema)])),
     )
-
-
-def _scored(row, state, out):  # type: ignore[no-untyped-def]
-    for i in range(out.size):
-        out[i] = state[0][i, int(row[0]) - state[1][0]]

@@ -6,19 +6,22 @@ the public domain. It is a choice: the wall enforces it, whatever the rows are l
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 
+from tacit.kernels import KERNELS, RowKernel
 from tacit.laws.regions import BallMap, BoxMap
 from tacit.spec.columns import Column, Integer, Real, Tokens
 from tacit.spec.density import Ball, Box, DensityDraw, Likelihood, Points
 from tacit.spec.errors import ModelError
-from tacit.spec.maps import JaxMap
+from tacit.spec.programs import Program
 from tacit.spec.release import Release
 from tacit.spec.schema import Schema
 
+Values = Callable[[np.ndarray, np.ndarray], np.ndarray]
 GRID_POINTS = 1001
 _ROWS, _PLACES = 64, 32
 _WORK = 10_000  # rows times parameters
@@ -47,13 +50,14 @@ def density_query(
         width = spread
     lift = width * -least / (most - least) if 0 < most - least < np.inf else width / 2
     given: dict[str, Any] = {"width": width, "lift": min(lift, width), "draws": draws}
+    given["constants"] = likelihood.constants
     if isinstance(region, Points):
         if steps is not None:
             raise ModelError("Expected no steps=: a draw among points is exact, without a chain.")
         weighted = Points(region.theta, region.log_weights + _log_prior(likelihood, region.theta))
-        return DensityDraw(likelihood.map, likelihood.columns, weighted, **given)
+        return DensityDraw(likelihood.kernel, likelihood.columns, weighted, **given)
     given |= {"prior": likelihood.prior, "slopes": likelihood.slopes, "steps": steps}
-    return DensityDraw(likelihood.map, likelihood.columns, region, **given)
+    return DensityDraw(likelihood.kernel, likelihood.columns, region, **given)
 
 
 def released_places(release: Release) -> np.ndarray:
@@ -96,26 +100,27 @@ def public_range(
 
     Places at the edge are tried along each row's own gradient, where a linear predictor is largest.
     """
-    rows = made_up([schema[name] for name in likelihood.columns], max(8, _WORK // likelihood.size))
+    columns = [schema[name] for name in likelihood.columns]
+    rows = made_up(columns, max(8, _WORK // likelihood.size))
+    log_likelihood = _log_likelihood(likelihood, columns)
     with np.errstate(all="ignore"):
         if isinstance(region, Points):
-            values = _values(
-                likelihood, rows, np.broadcast_to(region.theta, (len(rows), *region.theta.shape))
-            )
+            places = np.broadcast_to(region.theta, (len(rows), *region.theta.shape))
+            values = log_likelihood(rows, places)
             spread = np.max(values, axis=1) - np.min(values, axis=1)
             return -float(np.max(spread)), 0.0
         centre = region.centre
         nearby = _nudged(region)
-        around = _values(likelihood, rows, np.broadcast_to(nearby, (len(rows), *nearby.shape)))
+        around = log_likelihood(rows, np.broadcast_to(nearby, (len(rows), *nearby.shape)))
         slopes = around[:, : likelihood.size] - around[:, likelihood.size :]
         places = np.stack([_tried(region, slope, centre) for slope in slopes])
-        values = _values(likelihood, rows, places)
+        values = log_likelihood(rows, places)
         moved = values[:, 1:] - values[:, :1]
     return min(0.0, float(np.min(moved))), max(0.0, float(np.max(moved)))
 
 
 def made_up(columns: Sequence[Column], most: int = _ROWS) -> np.ndarray:
-    """Rows within the public domain, as maps see them: corners, and some in between."""
+    """Rows within the public domain, as kernels see them: corners, and some in between."""
     ends = [_ends(column) for column in columns]
     low, high = (np.array(side, float) for side in zip(*ends))
     whole = np.array([not isinstance(column, Real) for column in columns])
@@ -165,25 +170,51 @@ def _tried(region: Box | Ball, slope: np.ndarray, centre: np.ndarray) -> np.ndar
     return np.array([centre, centre + along, centre - along, *inside])
 
 
-def _values(likelihood: Likelihood, rows: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """The log-likelihood of each row at its places (row, place, parameter)."""
-    function: Any = likelihood.map.function
-    if isinstance(likelihood.map, JaxMap):
-        import jax
-        import jax.numpy as jnp
+def _log_likelihood(likelihood: Likelihood, columns: Sequence[Column]) -> Values:
+    """The log-likelihood of rows, each at its own places (row, place, parameter)."""
+    if isinstance(likelihood.kernel, Program):
+        return partial(_by_program, likelihood.kernel, likelihood.constants)
+    kernel = KERNELS.get(likelihood.kernel.name)
+    if not isinstance(kernel, RowKernel):
+        raise ModelError(f"Expected a kernel of rows, got {likelihood.kernel.name!r}.")
+    state = kernel.frozen((np.zeros(likelihood.size), *likelihood.constants))
+    kernel.check(state, columns, [(1,)])  # it runs without index checks
+    return partial(_by_kernel, kernel, state[1:])
 
-        one = jax.vmap(lambda row, at: jnp.sum(jnp.asarray(function(row, at))), (None, 0))
-        return np.asarray(jax.jit(jax.vmap(one))(jnp.asarray(rows), jnp.asarray(places)), float)
-    found = np.empty(places.shape[:2])
+
+def _by_kernel(
+    kernel: RowKernel, constants: tuple[np.ndarray, ...], rows: np.ndarray, places: np.ndarray
+) -> np.ndarray:
+    found = np.zeros((*places.shape[:2], 1))
     for i, row in enumerate(rows):
         for j, place in enumerate(places[i]):
-            out = np.zeros(1)
-            try:
-                function(row.copy(), place, out)
-            except Exception:  # noqa: BLE001 - a row that fails contributes nothing
-                out[:] = np.nan
-            found[i, j] = out[0]
-    return found
+            theta = np.array(place, float)
+            theta.setflags(write=False)  # as the constants are
+            kernel.function(row.copy(), (theta, *constants), found[i, j])
+    return found[..., 0]
+
+
+def _by_program(
+    program: Program, constants: tuple[np.ndarray, ...], rows: np.ndarray, places: np.ndarray
+) -> np.ndarray:
+    theta, *rest = program.leaves((places[0, 0], *constants))
+    typed = rows.astype(program.dtype), places.astype(theta.dtype)
+    with program.precision():
+        return np.asarray(_mapped(program)(*typed, tuple(rest)), float)[..., 0]
+
+
+@lru_cache(maxsize=16)
+def _mapped(program: Program) -> Callable[..., Any]:
+    """The program over rows, each at its own places, compiled."""
+    import jax
+
+    of_row = program.function()
+
+    def at_place(row: Any, theta: Any, rest: Any) -> Any:
+        return of_row(row, (theta, *rest))
+
+    at_places = jax.vmap(at_place, (None, 0, None))
+    return jax.jit(jax.vmap(at_places, (0, 0, None)))
 
 
 def _log_prior(likelihood: Likelihood, theta: np.ndarray) -> np.ndarray:
@@ -191,10 +222,13 @@ def _log_prior(likelihood: Likelihood, theta: np.ndarray) -> np.ndarray:
     prior = likelihood.prior
     if prior is None:
         return np.zeros(len(theta))
-    if isinstance(prior, JaxMap):
-        import jax.numpy as jnp
+    if isinstance(prior, Program):
+        import jax
 
-        logs = np.array([float(prior.function(jnp.asarray(at), None)) for at in theta])
+        of_point = prior.function()
+        with prior.precision():
+            of_points = jax.jit(jax.vmap(lambda at: of_point(at, ())[0]))
+            logs = np.asarray(of_points(theta.astype(prior.dtype)), float)
     else:
         logs = -0.5 * (theta**2).sum(axis=1) / prior**2
     logs = np.nan_to_num(logs, nan=-np.inf, posinf=-np.inf)

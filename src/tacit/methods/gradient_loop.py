@@ -19,6 +19,7 @@ from tacit.spec.errors import BudgetError, ModelError
 from tacit.spec.gradients import Gradients
 from tacit.spec.mechanisms import Gaussian
 from tacit.spec.plan import Poisson
+from tacit.spec.programs import Program
 from tacit.spec.protocols import GradientModel, Releaser
 from tacit.spec.release import Release
 from tacit.spec.schema import Schema
@@ -128,7 +129,6 @@ def walk(
     releaser.quote(question, Gaussian(1, "1e-6"))  # refused before it is paid for
     plan = block_plan(how, question, releaser, constants)
     rng = np.random.default_rng(sampling.get("seed"))
-    form = getattr(question.state, "dtype", np.float64)
     walked = _Walked(how.steps, here.size)
     lease, setting, state = None, None, None
     try:
@@ -137,7 +137,7 @@ def walk(
                 if lease is None or lease.steps_left == 0:
                     lease = releaser.prepay(plan)  # one block
                     walked.paid.append(lease.certificate)
-                release = lease.release(question.at(here.astype(form)))
+                release = lease.release(at_parameters(question, here))
                 if setting is None:
                     setting = _setting(how, gradients, release, n or release.n or 1)
                     sizes = _sizes(how, walker, setting)
@@ -161,6 +161,16 @@ def walk(
     certificate = together(walked.paid, walked.last.certificate).assuming(notes)
     final = replace(walked.last, certificate=certificate)
     return model.gradient_posterior(final, walked.kept(sizes)[None])
+
+
+def at_parameters(question: BoundedSum, theta: np.ndarray) -> BoundedSum:
+    """The question at other parameters: the first array of its state, while the others stay.
+
+    Kernels take doubles, and programs the precision that they were traced in.
+    """
+    kernel = question.kernel
+    precision = kernel.state[0][0] if isinstance(kernel, Program) else np.float64
+    return question.at((theta.astype(precision), *question.state[1:]))
 
 
 class _Walked:
@@ -238,7 +248,7 @@ def _clipped(gradients: Gradients, clip: float | None) -> Gradients:
     ((name, bound),) = old.blocks
     blocks = {name: replace(bound, clip=clip)}
     return replace(
-        gradients, question=BoundedSum(old.map, old.columns, blocks=blocks, state=old.state)
+        gradients, question=BoundedSum(old.kernel, old.columns, blocks=blocks, state=old.state)
     )
 
 

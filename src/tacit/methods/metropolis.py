@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import lru_cache
 from typing import Any, Literal, get_args
 
-import numba
 import numpy as np
 
 from tacit.accounting.plans import largest_plan
@@ -17,7 +14,7 @@ from tacit.methods.progress import counted
 from tacit.spec.budget import Budget, Number
 from tacit.spec.choice import Choice
 from tacit.spec.errors import BudgetError, ModelError
-from tacit.spec.maps import NumbaMap
+from tacit.spec.kernels import Kernel
 from tacit.spec.mechanisms import Exact, Exponential, Gaussian
 from tacit.spec.plan import Plan, Steps
 from tacit.spec.protocols import Releaser, WalkModel
@@ -184,7 +181,7 @@ class Rule:
         columns, state = self.walk.columns, self.walk.state(here, there)
         if self.acceptance == "barker":
             scores = BoundedSum(
-                _two_sided(self.walk.ratio),
+                Kernel(f"{self.walk.ratio.name}.two_sided"),
                 columns,
                 size=2,
                 clip=self.clip,
@@ -192,7 +189,7 @@ class Rule:
                 state=state,
             )
             return Choice(scores, (0.0, log_prior))
-        return BoundedSum(NumbaMap(self.walk.ratio), columns, size=1, clip=self.clip, state=state)
+        return BoundedSum(self.walk.ratio, columns, size=1, clip=self.clip, state=state)
 
     def goes(self, release: Release, log_prior: float, rng: np.random.Generator) -> bool:
         answer = float(release.value[0])
@@ -203,19 +200,6 @@ class Rule:
                 return np.log(rng.random()) < answer + log_prior - release.noise[0].scale ** 2 / 2
             case "metropolis":
                 return np.log(rng.random()) < answer / self.heat + log_prior
-
-
-@lru_cache(maxsize=64)
-def _two_sided(ratio: Callable[[Any, Any, Any], None]) -> NumbaMap:
-    """A row's say for staying and for going, both from 0."""
-    signed = numba.njit(ratio)
-
-    def both(row, state, out):  # type: ignore[no-untyped-def]
-        signed(row, state, out)
-        out[1] = max(out[0], 0.0)
-        out[0] = max(-out[0], 0.0)
-
-    return NumbaMap(both)
 
 
 def _in_ball(size: int, radius: float, rng: np.random.Generator) -> np.ndarray:

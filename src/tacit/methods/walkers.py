@@ -6,12 +6,10 @@ it is left to the limits, save where a thermostat absorbs it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 
 from tacit.infer.langevin import (
@@ -22,9 +20,11 @@ from tacit.infer.langevin import (
     thermostat_step,
 )
 from tacit.infer.second_moments import curvature_of, eigen_floored, packed_size, unpacked
+from tacit.kernels import KERNELS
 from tacit.methods.gradient_loop import Setting
 from tacit.spec.errors import ModelError
-from tacit.spec.maps import JaxMap, NumbaMap
+from tacit.spec.kernels import Contribution, Kernel
+from tacit.spec.programs import trace
 from tacit.spec.release import Release
 from tacit.spec.sums import Bound, BoundedSum
 
@@ -101,7 +101,7 @@ class ScoringWalker:
         if size > _MOST_SQUARES:
             raise ModelError(f"Expected at most {_MOST_SQUARES} parameters for SGFS, got {size}.")
         return BoundedSum(
-            with_squares(question.map, size),
+            with_squares(question.kernel, size),
             question.columns,
             # The same vectors: what is cut to the length clip has squares of norm clip^2.
             blocks={"sum": bound, "squares": Bound(packed_size(size), bound.clip**2)},
@@ -144,38 +144,22 @@ class ScoringWalker:
 
 
 @lru_cache(maxsize=64)
-def with_squares(map_: Any, size: int) -> JaxMap | NumbaMap:
-    """A row's gradient, and the upper triangle of its square in a form of the same norm."""
+def with_squares(gradient: Contribution, size: int) -> Contribution:
+    """A row's gradient g, and the upper triangle of g g' in a form of the same norm."""
+    if isinstance(gradient, Kernel):
+        name = f"{gradient.name}_and_squares"
+        if name not in KERNELS:
+            raise ModelError(f"Expected gradients as a program, or a kernel {name!r} for SGFS.")
+        return Kernel(name)
     first, second = np.triu_indices(size)
-    scale = np.where(first == second, 1.0, 2**0.5)
-    match map_:
-        case JaxMap(function=gradient):
-            return JaxMap(_jax_squares(gradient, first, second, scale.astype(np.float32)))
-        case NumbaMap(function=gradient):
-            return NumbaMap(_numba_squares(gradient, size))
-        case _:
-            raise ModelError("Expected gradients as a JaxMap or NumbaMap for SGFS.")
+    scale = np.where(first == second, 1.0, 2**0.5).astype(gradient.dtype)
+    of_row = gradient.function()
 
-
-def _jax_squares(gradient: Callable[..., Any], first: Any, second: Any, scale: Any) -> Any:
     def both(row: Any, state: Any) -> Any:
-        g = gradient(row, state)
+        g = of_row(row, state)
         return {"sum": g, "squares": scale * g[first] * g[second]}
 
-    return both
-
-
-def _numba_squares(gradient: Callable[..., Any], size: int) -> Any:
-    of_row = numba.njit(gradient)
-    root = 2.0**0.5
-
-    def both(row, state, out):  # type: ignore[no-untyped-def]
-        of_row(row, state, out[:size])
-        at = size
-        for i in range(size):
-            out[at] = out[i] * out[i]
-            for j in range(i + 1, size):
-                out[at + j - i] = root * out[i] * out[j]
-            at += size - i
-
-    return both
+    state = tuple(np.zeros(shape, kind) for kind, shape in gradient.state)
+    blocks = (("sum", (size,)), ("squares", (packed_size(size),)))
+    with gradient.precision():
+        return trace(both, gradient.columns, state, blocks=blocks)

@@ -17,6 +17,7 @@ from tacit.posterior import Posterior
 from tacit.spec.columns import Label
 from tacit.spec.draws import ConjugateDraw
 from tacit.spec.errors import ModelError
+from tacit.spec.kernels import Kernel
 from tacit.spec.keys import Is, first_number, labels_of
 from tacit.spec.queries import Counts
 from tacit.spec.release import Release
@@ -91,7 +92,7 @@ class BetaBernoulli:
         first = np.array([first_number(self.column, schema)])
         return Walk(
             columns=(self.column,),
-            ratio=_of_level,
+            ratio=Kernel("walk.bernoulli_log_ratio"),
             state=lambda here, there: (
                 success * (there - here) - np.logaddexp(0, there) + np.logaddexp(0, here),
                 first,
@@ -133,7 +134,3 @@ class BetaBernoulli:
     def log_prior(self, draws: Mapping[str, np.ndarray], release: Release) -> np.ndarray:
         """The log density of the prior at draws of `p`."""
         return beta.logpdf(draws["p"], *self.prior)
-
-
-def _of_level(row, state, out):  # type: ignore[no-untyped-def]
-    out[0] = state[0][int(row[0] - state[1][0])]

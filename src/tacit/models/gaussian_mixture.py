@@ -10,12 +10,13 @@ from typing import NamedTuple
 import numpy as np
 
 from tacit.infer.mixtures import MixturePrior, NormalMixture, believed, one_for_all, with_noise
+from tacit.kernels.mixtures import MIDDLE
 from tacit.models.description import describe, names_of, number, whole
 from tacit.models.mixture_looks import Looks
-from tacit.models.mixture_maps import CURVES, MIDDLE
 from tacit.posterior.mixture import MixturePosterior
 from tacit.spec.columns import Column, Integer, Real
 from tacit.spec.errors import ModelError
+from tacit.spec.kernels import Kernel
 from tacit.spec.moments import scale_of
 from tacit.spec.release import Release
 from tacit.spec.sampling import Sampling
@@ -124,7 +125,7 @@ class GaussianMixture:
             mixture = seen.mixture
             scores, precision = mixture.scores(self.point), mixture.sd**-2.0
             return BoundedSum(
-                CURVES,
+                Kernel("normal_mixture.expected_statistics"),
                 self.features,
                 size=(*shape, 3),
                 clip=clip,

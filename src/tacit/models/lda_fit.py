@@ -11,11 +11,10 @@ from scipy.special import digamma
 
 from tacit.infer.cooccurrence import factors, stand_out
 from tacit.infer.denoise import denoised, denoised_sizes
-from tacit.infer.topics import exp_digammas, expected, resampled, rooted, together
-from tacit.laws.mixing import cleared
+from tacit.kernels.mixing import exp_digamma, flush_denormals
 from tacit.spec.columns import Tokens
 from tacit.spec.errors import ModelError
-from tacit.spec.maps import SparseMap
+from tacit.spec.kernels import Kernel
 from tacit.spec.release import Release
 from tacit.spec.schema import Schema
 from tacit.spec.sums import BoundedSum
@@ -23,10 +22,9 @@ from tacit.spec.variational import Course, Look, Setting, Sums, Variational
 
 _TOLERANCE, _ROUNDS = 1e-3, 100
 _FEW_ROUNDS = 15  # are enough where the topics are noisy themselves
-_WORDS = SparseMap(rooted, width=1)
 _STEPS, _AWARE_STEPS = 4, 8
 _AVERAGED = 0.5  # kappa: steps are averaged, the later ones weighing more
-_SEED = 1.0  # of words that are drawn again
+_SEED = 1  # of words that are drawn again
 _GROWTH = 1.3**0.5  # a step has 1.3 times the budget of the one before
 _FLOOR = 0.003  # of what is expected of a word, in a topic where it was not seen
 _UNTOLD = 0.4  # of a topic to begin with: words as frequent as in all documents
@@ -70,7 +68,7 @@ def plain_topics(model: Any, column: Tokens, schema: Schema, setting: Setting) -
 
     def beliefs(sums: Sums) -> Topics:
         weight = model.eta + np.maximum(sums.values["sum"], 0.0)
-        rows = exp_digammas(weight) / np.exp(digamma(weight.sum(axis=0)))
+        rows = exp_digamma(weight) / np.exp(digamma(weight.sum(axis=0)))
         return Topics(weight, np.sqrt(weight), rows, np.ones(shape[0]))
 
     course = Course(_STEPS)
@@ -96,13 +94,19 @@ def aware_topics(model: Any, column: Tokens, setting: Setting) -> Variational:
     pairs = min(words, max(4 * topics, min(most, 4000)))
     looks = (
         Look(
-            BoundedSum(_WORDS, column.name, size=(words, 1), clip=1.0, geometry="nonnegative"),
+            BoundedSum(
+                Kernel("topics.root_frequencies"),
+                column.name,
+                size=(words, 1),
+                clip=1.0,
+                geometry="nonnegative",
+            ),
             frequent,
             seen=lambda release: _Frequency.of(release.value, release.noise[0].scale),
         ),
         Look(
             BoundedSum(
-                SparseMap(together, width=pairs, some=True),
+                Kernel("topics.cooccurrence"),
                 column.name,
                 size=(pairs, pairs),
                 clip=1.0,
@@ -163,22 +167,20 @@ class _Question:
     rounds: int = _ROUNDS
 
     def __call__(self, beliefs: Topics) -> BoundedSum:
-        settings = [
-            self.model.alpha,
-            _TOLERANCE,
-            self.rounds,
-            self.length,
-            float(self.roots),
-            _SEED,
-        ]
         drawn = self.length > 0 and self.model.weighting == "resampled"
+        state = (
+            flush_denormals(beliefs.rows),
+            beliefs.say.astype(np.float32),
+            np.array([self.model.alpha, _TOLERANCE, self.length], float),
+            np.array([self.rounds, int(self.roots), _SEED]),
+        )
         return BoundedSum(
-            SparseMap(resampled if drawn else expected, width=self.model.topics),
+            Kernel("topics.expected_counts_resampled" if drawn else "topics.expected_counts"),
             self.column.name,
             size=beliefs.rows.shape,
             clip=self.clip,
             geometry="nonnegative",
-            state=(cleared(beliefs.rows), beliefs.say.astype(np.float32), np.array(settings)),
+            state=state,
         )
 
 

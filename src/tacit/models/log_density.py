@@ -1,7 +1,7 @@
 """Any model with gradients: a log-likelihood of one record in JAX, or a NumPyro model.
 
 It holds code, so no study file can name it: it stands outside MODELS, and what is saved of it is
-the function's name and a fingerprint.
+the function's name and the digest of the program that its log-likelihood was traced into.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tacit.posterior import Posterior
 from tacit.spec.density import Likelihood
 from tacit.spec.errors import ModelError
 from tacit.spec.gradients import Gradients
-from tacit.spec.maps import JaxMap, named
+from tacit.spec.programs import Program, trace
 from tacit.spec.release import Release
 from tacit.spec.schema import Schema
 from tacit.spec.sums import BoundedSum
@@ -152,20 +152,19 @@ class LogDensity:
             draws={name: np.asarray(part, float) for name, part in draws.items()},
             dims=dims,
             coords=coords,
-            model=self._described(),
+            model=self._described(release.schema),
             releases=(release,),
             noise="tempered",
         )
 
-    def _described(self) -> dict[str, Any]:
-        facts = named(JaxMap(self.model))
+    def _described(self, schema: Schema) -> dict[str, Any]:
         shapes = None
         if self.parameters is not None:
             shapes = {name: list(shape) for name, shape in self.parameters.items()}
         return {
             "model": "LogDensity",
-            "function": facts.name,
-            "digest": facts.digest,
+            "function": getattr(self.model, "__qualname__", type(self.model).__name__),
+            "digest": _whitened(self, schema).digest,
             "x": list(self.x),
             "y": self.y,
             "parameters": shapes,
@@ -183,6 +182,12 @@ class Whitened:
     basis: np.ndarray
     gradients: Gradients
     likelihood: Likelihood
+
+    @property
+    def digest(self) -> str:
+        """The digest of the log-likelihood's program."""
+        assert isinstance(self.likelihood.kernel, Program)
+        return self.likelihood.kernel.digest
 
     def raw(self, theta: np.ndarray) -> np.ndarray:
         moved = theta @ self.basis.T if self.basis.ndim == 2 else theta * self.basis
@@ -209,21 +214,28 @@ def _likelihood(model: LogDensity, schema: Schema, density: Density) -> Likeliho
     def of_row(row: Any, vector: Any) -> Any:
         return density.log_likelihood(vector, row)
 
-    def its_slope(row: Any, vector: Any) -> Any:
-        value, slope = jax.value_and_grad(density.log_likelihood)(vector, row)
-        return jnp.where(jnp.isfinite(value), slope, 0.0)
+    def gradient(row: Any, vector: Any) -> Any:
+        value, gradient = jax.value_and_grad(density.log_likelihood)(vector, row)
+        return jnp.where(jnp.isfinite(value), gradient, 0.0)
 
     def log_prior(vector: Any, nothing: Any) -> Any:
         return density.log_prior(vector)
 
     size, columns = density.start.size, density.columns
+    start = np.zeros(size, _real())
     plain = model.parameters is not None and model.log_prior is None
     # Slopes only guide a chain: theirs is a bound that hardly ever cuts.
     steep = float(np.abs(_made_up_slopes(density, schema)).max()) * math.sqrt(size) * 10
-    start = np.zeros(size, np.float32)
-    slopes = BoundedSum(JaxMap(its_slope), columns, size=size, clip=max(steep, 1.0), state=start)
-    prior = model.prior_scale if plain else JaxMap(log_prior)
-    return Likelihood(JaxMap(of_row), columns, size, prior, slopes)
+    slopes = BoundedSum(gradient, columns, size=size, clip=max(steep, 1.0), state=start)
+    prior = model.prior_scale if plain else trace(log_prior, size, None)
+    return Likelihood(trace(of_row, len(columns), start), columns, size, prior, slopes)
+
+
+def _real() -> np.dtype:
+    """The type of the numbers in a program: single precision, unless JAX is told otherwise."""
+    import jax
+
+    return np.dtype(jax.dtypes.canonicalize_dtype(float))
 
 
 def _made_up_slopes(density: Density, schema: Schema) -> np.ndarray:
@@ -244,7 +256,7 @@ def _gradients(
     import jax.numpy as jnp
 
     size = density.start.size
-    start, spread = density.start.astype(np.float32), basis.astype(np.float32)
+    start, spread = density.start.astype(_real()), basis.astype(_real())
 
     def raw(theta: Any) -> Any:
         return start + (spread @ theta if spread.ndim == 2 else spread * theta)
@@ -253,9 +265,9 @@ def _gradients(
         return spread.T @ gradient if spread.ndim == 2 else spread * gradient
 
     def of_row(row: Any, theta: Any) -> Any:
-        value, slope = jax.value_and_grad(density.log_likelihood)(raw(theta), row)
-        # A record that the model can make nothing of contributes nothing, whatever its slope.
-        return jnp.where(jnp.isfinite(value), turned(slope), 0.0)
+        value, gradient = jax.value_and_grad(density.log_likelihood)(raw(theta), row)
+        # A record that the model can make nothing of contributes nothing, whatever its gradient.
+        return jnp.where(jnp.isfinite(value), turned(gradient), 0.0)
 
     def log_prior(theta: Any) -> Any:
         return density.log_prior(raw(theta))
@@ -278,7 +290,7 @@ def _gradients(
         clip = (math.sqrt(size) + 2) * math.sqrt(schema.max_rows_per_unit)
     return Gradients(
         question=BoundedSum(
-            JaxMap(of_row), density.columns, size=size, clip=clip, state=np.zeros(size, np.float32)
+            of_row, density.columns, size=size, clip=clip, state=np.zeros(size, _real())
         ),
         log_prior_gradient=log_prior_gradient,
         start=np.zeros(size),

@@ -8,7 +8,6 @@ from typing import Any, Unpack
 import numpy as np
 
 from tacit.models.description import describe, number
-from tacit.models.logistic_maps import CURVED, PULL, PUSH, likelihood_maps
 from tacit.models.logistic_variational import Augmented, augmented, drawn
 from tacit.posterior import LogisticPosterior, Posterior
 from tacit.spec.columns import Categorical
@@ -16,6 +15,7 @@ from tacit.spec.density import Likelihood
 from tacit.spec.design import Design
 from tacit.spec.errors import ModelError
 from tacit.spec.gradients import Gradients
+from tacit.spec.kernels import Kernel
 from tacit.spec.logistic import Logistic, LogisticDraw, theta_of
 from tacit.spec.newton import Newton
 from tacit.spec.release import Release
@@ -82,11 +82,15 @@ class LogisticRegression:
         # A row's slope is y - 1/2 against x, less p - 1/2: both within 1/2 whatever the row.
         half = 0.5 * schema.max_rows_per_unit
         columns = (*self.features, self.target)
-        pull = BoundedSum(PULL, columns, size=size, clip=half, state=tuple(design.encoding))
         numbers = size + size * (size + 1) // 2
         start = (np.zeros(size), *design.encoding)
-        push = BoundedSum(PUSH, columns, size=size, clip=half, state=start)
-        curved = BoundedSum(CURVED, columns, size=numbers, clip=half, state=start)
+
+        def asked(kernel: str, size: int, state: tuple[np.ndarray, ...]) -> BoundedSum:
+            return BoundedSum(Kernel(kernel), columns, size=size, clip=half, state=state)
+
+        pull = asked("logistic.gradient_constant", size, design.encoding)
+        push = asked("logistic.gradient", size, start)
+        curved = asked("logistic.gradient_and_hessian", numbers, start)
         return Newton(
             pull=pull,
             push=lambda at: push.at((at, *design.encoding)),
@@ -122,11 +126,11 @@ class LogisticRegression:
         return self._posterior(release, theta, noise)
 
     def gradients(self, schema: Schema) -> Gradients:
-        """The slope as samplers ask for it."""
+        """The gradient as samplers ask for it."""
         design = self.design(schema)
         precision = (self.prior_scale * design.radius) ** -2.0
         return Gradients(
-            question=self._slopes(design, schema),
+            question=self._score(design, schema),
             log_prior_gradient=lambda theta: -precision * theta,
             start=np.zeros(design.size),
             curvature=0.25,  # of a row of norm 1 along itself
@@ -144,24 +148,23 @@ class LogisticRegression:
     def likelihood(self, schema: Schema) -> Likelihood:
         """For draws within a ball of the vectors' coefficients."""
         design = self.design(schema)
-        log_likelihood, _ = likelihood_maps(design.encoding)
         return Likelihood(
-            log_likelihood,
+            Kernel("logistic.log_likelihood"),
             (*self.features, self.target),
             design.size,
             self.prior_scale * design.radius,
-            self._slopes(design, schema),
+            self._score(design, schema),
+            design.encoding,
         )
 
-    def _slopes(self, design: Design, schema: Schema) -> BoundedSum:
-        """The sum over rows of the log-likelihood's slope; a row's is at most as long as itself."""
-        _, slope = likelihood_maps(design.encoding)
+    def _score(self, design: Design, schema: Schema) -> BoundedSum:
+        """The log-likelihood's gradient, summed over rows; a row's norm is at most that of x."""
         return BoundedSum(
-            slope,
+            Kernel("logistic.score"),
             (*self.features, self.target),
             size=design.size,
             clip=float(schema.max_rows_per_unit),
-            state=np.zeros(design.size),
+            state=(np.zeros(design.size), *design.encoding),
         )
 
     def likelihood_posterior(self, release: Release, theta: np.ndarray) -> Posterior:

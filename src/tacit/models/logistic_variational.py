@@ -20,8 +20,8 @@ import numpy as np
 from scipy.special import expit
 
 from tacit.infer.newton import Curvature, Slope, best_ridge, draw, likely_spread, next_place
-from tacit.models.logistic_maps import PULL, WEIGHTED
 from tacit.spec.design import Design
+from tacit.spec.kernels import Kernel
 from tacit.spec.newton import symmetric, upper
 from tacit.spec.sampling import Sampling
 from tacit.spec.sums import BoundedSum
@@ -52,10 +52,12 @@ def augmented(
     """What is asked once, and at each step."""
     size = design.size
     numbers, encoding = size * (size + 1) // 2, tuple(design.encoding)
-    pull = BoundedSum(PULL, columns, size=size, clip=0.5 * rows, state=encoding)
+    constant = Kernel("logistic.gradient_constant")
+    pull = BoundedSum(constant, columns, size=size, clip=0.5 * rows, state=encoding)
     # Off the diagonal times the root of 2: the norm of a row's part is that of the matrix, 1/4.
     start_state = (np.zeros(numbers), *encoding)
-    squares = BoundedSum(WEIGHTED, columns, size=numbers, clip=0.25 * rows, state=start_state)
+    weighted = Kernel("logistic.polya_gamma_squares")
+    squares = BoundedSum(weighted, columns, size=numbers, clip=0.25 * rows, state=start_state)
 
     def start(rng: np.random.Generator) -> Sums:
         most = upper(0.25 * setting.units * np.eye(size))  # they cannot be larger

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from tacit.infer.mixture_start import BINS, Frame, clustered, made_up, slices_of
+from tacit.infer.mixture_start import Frame, clustered, made_up, slices_of
 from tacit.infer.mixtures import MixturePrior, NormalMixture
-from tacit.models.mixture_maps import HISTOGRAMS, PRODUCTS
+from tacit.kernels.mixtures import BINS
+from tacit.spec.kernels import Kernel
 from tacit.spec.newton import symmetric
 from tacit.spec.release import Release
 from tacit.spec.sums import BoundedSum
@@ -50,7 +51,7 @@ class Looks:
         if self.components == 1:
             return ()
         squares = BoundedSum(
-            PRODUCTS,
+            Kernel("normal_mixture.products"),
             self.features,
             size=(self.size + 1) * (self.size + 2) // 2,
             clip=(1 + self.size / 2) * self.most,
@@ -93,7 +94,7 @@ class Looks:
 
     def _histograms(self, slices: np.ndarray) -> BoundedSum:
         return BoundedSum(
-            HISTOGRAMS,
+            Kernel("normal_mixture.histograms"),
             self.features,
             size=(int(np.prod(slices)), self.size, BINS),
             clip=math.sqrt(self.size) * (1 + 1e-12) * self.most,

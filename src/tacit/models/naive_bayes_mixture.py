@@ -1,6 +1,7 @@
 """Latent classes: levels that are independent of one another given a class nobody recorded.
 
-All of a model for VIPS is in this file: what a row adds, what is believed given sums, and draws.
+All of a model for VIPS is in this file: what is asked, what is believed given sums, and draws. What
+a row adds is the kernel "latent_classes.responsibilities".
 """
 
 from __future__ import annotations
@@ -18,28 +19,12 @@ from tacit.models.description import describe, names_of, number, whole
 from tacit.posterior.mixture import MixturePosterior
 from tacit.spec.columns import Categorical
 from tacit.spec.errors import ModelError
-from tacit.spec.maps import NumbaMap
+from tacit.spec.kernels import Kernel
 from tacit.spec.release import Release
 from tacit.spec.sampling import Sampling
 from tacit.spec.schema import Schema
 from tacit.spec.sums import BoundedSum
 from tacit.spec.variational import Course, Setting, Sums, Variational
-
-
-def shares(row: Any, state: Any, out: Any) -> None:
-    """Each class's share of the row, at the level that each column has."""
-    weight, tables, start = state  # log probabilities: of classes, and of levels in each
-    share = weight.copy()
-    for j in range(start.size):
-        share = share + tables[:, start[j] + int(row[j])]
-    share = np.exp(share - share.max())
-    share /= share.sum()
-    for j in range(start.size):
-        for k in range(share.size):
-            out[k * tables.shape[1] + start[j] + int(row[j])] = share[k]
-
-
-_SHARES = NumbaMap(shares)
 
 
 class _Believed(NamedTuple):
@@ -96,7 +81,12 @@ class NaiveBayesMixture:
             state = (digamma(believed.classes), tables, first)
             names = tuple(self.features)
             return BoundedSum(
-                _SHARES, names, size=shape, clip=clip, geometry="nonnegative", state=state
+                Kernel("latent_classes.responsibilities"),
+                names,
+                size=shape,
+                clip=clip,
+                geometry="nonnegative",
+                state=state,
             )
 
         def beliefs(sums: Sums) -> _Believed:

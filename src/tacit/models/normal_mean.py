@@ -18,6 +18,7 @@ from tacit.models.description import describe, number, pair
 from tacit.posterior import Posterior
 from tacit.spec.draws import BoundedNormal, ConjugateDraw
 from tacit.spec.errors import ModelError
+from tacit.spec.kernels import Kernel
 from tacit.spec.moments import Moments, bounds_of, scale_of
 from tacit.spec.release import Release
 from tacit.spec.sampling import Sampling, SamplingOptions
@@ -117,9 +118,9 @@ class NormalMean:
         start, scale = (centre - middle) / half, spread / half
         return Walk(
             columns=(self.column,),
-            ratio=_line,
+            ratio=Kernel("walk.normal_log_ratio"),
             state=lambda here, there: (
-                (there - here) * (half / self.sd) ** 2 * _line_of(middle, half, here + there)
+                (there - here) * (half / self.sd) ** 2 * _line_of(middle, half, here + there),
             ),
             slope=2 * (half / self.sd) ** 2,  # for means within the bounds
             start=np.array([start]),
@@ -137,9 +138,5 @@ class NormalMean:
 
 
 def _line_of(middle: float, half: float, twice: np.ndarray) -> np.ndarray:
-    """Constant and slope of (x - middle) / half - twice / 2 as a function of x."""
+    """Intercept and coefficient of (x - middle) / half - twice / 2 as a function of x."""
     return np.array([-middle / half - twice[0] / 2, 1 / half])
-
-
-def _line(row, state, out):  # type: ignore[no-untyped-def]
-    out[0] = state[0] + state[1] * row[0]

@@ -10,11 +10,11 @@ from typing import NamedTuple
 import numpy as np
 
 from tacit.infer.belief_networks import BeliefNetwork, Parts, believed
-from tacit.models.belief_maps import HIDDEN_AND_SEEN
 from tacit.models.description import describe, names_of, number, whole
 from tacit.posterior.belief_network import BeliefNetworkPosterior
 from tacit.spec.columns import Categorical
 from tacit.spec.errors import ModelError
+from tacit.spec.kernels import Kernel
 from tacit.spec.release import Release
 from tacit.spec.sampling import Sampling
 from tacit.spec.schema import Schema
@@ -90,9 +90,9 @@ class SigmoidBeliefNetwork:
             return Sums({"sum": vector}, {"sum": 0.0})
 
         def question(seen: _Seen) -> BoundedSum:
-            network, rounds = seen.network, np.array([float(_ROUNDS)])
+            network, rounds = seen.network, np.array([_ROUNDS])
             return BoundedSum(
-                HIDDEN_AND_SEEN,
+                Kernel("belief_network.expected_statistics"),
                 self.visible,
                 size=numbers,
                 clip=float(schema.max_rows_per_unit),

@@ -17,6 +17,7 @@ from tacit.spec.certificate import Certificate
 from tacit.spec.errors import FileError, ModelError
 from tacit.spec.release import Release
 from tacit.spec.sampling import Sampling
+from tacit.spec.wire import from_json, to_json
 
 if TYPE_CHECKING:
     import arviz as az
@@ -197,7 +198,7 @@ class Posterior:
         data.attrs["tacit_dims"] = json.dumps({k: list(v) for k, v in self.dims.items()})
         data.attrs["tacit_coords"] = json.dumps({k: list(v) for k, v in self.coords.items()})
         data.attrs["tacit_kind"] = type(self).__name__
-        data.attrs["tacit_releases"] = json.dumps([r.to_dict() for r in self.releases])
+        data.attrs["tacit_releases"] = to_json([r.to_dict() for r in self.releases])
         data.to_netcdf(str(path), engine="h5netcdf")
 
     @classmethod
@@ -214,7 +215,7 @@ class Posterior:
                 dims={name: tuple(names) for name, names in dims.items()},
                 coords={name: tuple(labels) for name, labels in coords.items()},
                 model=json.loads(facts["model"]),
-                releases=tuple(Release.from_dict(r) for r in json.loads(facts["tacit_releases"])),
+                releases=tuple(Release.from_dict(r) for r in from_json(facts["tacit_releases"])),
                 noise=facts["noise"],
                 predicted={
                     str(name): values.to_numpy()

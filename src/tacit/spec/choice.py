@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from tacit.spec.errors import QueryError
-from tacit.spec.maps import SqlMap
 from tacit.spec.sums import BoundedSum
 
 MOST_OPTIONS = 10**5
@@ -28,10 +27,12 @@ class Choice:
 
     Examples
     --------
-    >>> from tacit.spec.maps import NumbaMap
-    >>> def votes(row, state, out):
-    ...     out[int(row[0])] = 1.0
-    >>> scores = BoundedSum(NumbaMap(votes), "ward", size=3, clip=1, geometry="box")
+    >>> import numpy as np
+    >>> from tacit.spec.kernels import Kernel
+    >>> votes = (np.eye(3), np.array([0]))  # (option, level), and the first level's number
+    >>> scores = BoundedSum(
+    ...     Kernel("table.scores"), "ward", size=3, clip=1, geometry="box", state=votes
+    ... )
     >>> Choice(scores).log_weights
     (0.0, 0.0, 0.0)
     """
@@ -40,8 +41,8 @@ class Choice:
     log_weights: tuple[float, ...]
 
     def __init__(self, scores: BoundedSum, log_weights: Sequence[float] | None = None) -> None:
-        if not isinstance(scores, BoundedSum) or isinstance(scores.map, SqlMap):
-            raise QueryError("Expected scores as a BoundedSum with a map over rows in memory.")
+        if not isinstance(scores, BoundedSum):
+            raise QueryError("Expected scores as a BoundedSum.")
         if len(scores.blocks) != 1 or scores.bounds[0].geometry != "box":
             raise QueryError('Expected scores of one block with geometry="box": 0 to clip each.')
         options = scores.numbers

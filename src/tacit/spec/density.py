@@ -1,7 +1,8 @@
 """Draws from any posterior whose log-likelihood is bounded, on a bounded set of parameters.
 
-A model gives the log-likelihood of one row as a map. The wall keeps what a row, and a unit, can say
-for one place of the set against another within a `width`, and draws at the temperature for it.
+A model gives the log-likelihood of one row as a kernel or a program. The wall keeps what a row, and
+a unit, can say for one place of the set against another within a `width`, and draws at the
+temperature for it.
 """
 
 from __future__ import annotations
@@ -15,13 +16,19 @@ import numpy as np
 
 from tacit.spec.draws import MOST_DRAWS
 from tacit.spec.errors import QueryError
-from tacit.spec.maps import JaxMap, NamedMap, NumbaMap, named
+from tacit.spec.kernels import (
+    Contribution,
+    Kernel,
+    contribution_from_dict,
+    contribution_to_dict,
+)
+from tacit.spec.programs import Program, leaves_of
 from tacit.spec.sums import BoundedSum
 
 MOST_POINTS = 10**4
 MOST_SIZE = 1000  # the chain takes a slope along each parameter
 MOST_STEPS = 10**6
-Prior = float | JaxMap | NamedMap | None
+Prior = float | Program | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,8 +62,7 @@ class Points:
         return self.theta[value.astype(np.int64)]
 
     def to_dict(self) -> dict[str, Any]:
-        weights = self.log_weights.tolist()
-        return {"type": "Points", "theta": self.theta.tolist(), "log_weights": weights}
+        return {"type": "Points", "theta": self.theta, "log_weights": self.log_weights}
 
 
 @dataclass(frozen=True)
@@ -130,26 +136,27 @@ class Likelihood:
 
     Attributes
     ----------
-    map
-        From a row and the vector of parameters (its state) to one number, the log-likelihood, up
-        to a constant of the row.
+    kernel
+        From a row and the parameters to one number, the log-likelihood, up to a constant of the
+        row. The parameters are the first array of its state, `constants` the others.
     columns
         The columns of a row.
     size
         How many parameters there are.
     prior
-        The standard deviation of a normal prior around zero for each parameter, a `JaxMap` from
-        the parameters (and None) to the log prior, or None for a uniform one.
+        The standard deviation of a normal prior around zero for each parameter, a `Program` from
+        the parameters (as a row, without a state) to the log prior, or None for a uniform one.
     slopes
         The sum over rows of the log-likelihood's gradient; it makes chains quick, and has no
         bearing on what they are to draw from.
     """
 
-    map: JaxMap | NumbaMap
+    kernel: Contribution
     columns: tuple[str, ...]
     size: int
-    prior: float | JaxMap | None = None
+    prior: Prior = None
     slopes: BoundedSum | None = None
+    constants: tuple[np.ndarray, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,7 +169,7 @@ class DensityDraw:
 
     Parameters
     ----------
-    map, columns
+    kernel, columns, constants
         A row's log-likelihood at the parameters, as in `Likelihood`.
     region
         Where parameters may lie.
@@ -186,7 +193,7 @@ class DensityDraw:
         How many places are released; half as many steps lie between them as before the first.
     """
 
-    map: JaxMap | NumbaMap | NamedMap
+    kernel: Contribution
     columns: tuple[str, ...]
     region: Region
     width: float
@@ -195,10 +202,11 @@ class DensityDraw:
     slopes: BoundedSum | None
     steps: int
     draws: int
+    constants: tuple[np.ndarray, ...]
 
     def __init__(
         self,
-        map: JaxMap | NumbaMap | NamedMap,
+        kernel: Contribution,
         columns: str | tuple[str, ...],
         region: Region,
         *,
@@ -208,9 +216,10 @@ class DensityDraw:
         slopes: BoundedSum | None = None,
         steps: int | None = None,
         draws: int = 1,
+        constants: Any = (),
     ) -> None:
-        if not isinstance(map, JaxMap | NumbaMap | NamedMap):
-            raise QueryError(f"Expected a tacit.JaxMap or tacit.NumbaMap, got {map!r}.")
+        if not isinstance(kernel, Kernel | Program):
+            raise QueryError(f"Expected a tacit.Kernel or a tacit.Program, got {kernel!r}.")
         if not isinstance(region, Region):
             raise QueryError(f"Expected region to be Points, Box or Ball, got {region!r}.")
         if not _number(width) or not 1e-6 <= width <= 1e6:
@@ -220,7 +229,7 @@ class DensityDraw:
             raise QueryError(f"Expected lift={lift!r} from 0 to width={width}.")
         if isinstance(region, Points) and prior is not None:
             raise QueryError("Expected the prior of Points as their log_weights.")
-        if not (prior is None or isinstance(prior, JaxMap | NamedMap)):
+        if not (prior is None or isinstance(prior, Program)):
             if not _number(prior) or not 1e-6 <= prior <= 1e6:
                 raise QueryError(f"Expected prior={prior!r} to be a scale from 1e-6 to 1e6.")
             prior = float(prior)
@@ -232,7 +241,21 @@ class DensityDraw:
             if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
                 raise QueryError(f"Expected {what}={value!r} to be a whole number to {most}.")
         names = (columns,) if isinstance(columns, str) else tuple(columns)
-        given = (map, names, region, float(width), float(lift), prior, slopes, steps, draws)
+        fixed = leaves_of(constants)
+        for array in fixed:
+            array.setflags(write=False)
+        given = (
+            kernel,
+            names,
+            region,
+            float(width),
+            float(lift),
+            prior,
+            slopes,
+            steps,
+            draws,
+            fixed,
+        )
         for what, part in zip(self.__dataclass_fields__, given, strict=True):
             object.__setattr__(self, what, part)
 
@@ -240,15 +263,16 @@ class DensityDraw:
         prior = self.prior
         return {
             "type": "DensityDraw",
-            "map": dict(vars(named(self.map))),
+            **contribution_to_dict(self.kernel),
             "columns": list(self.columns),
             "region": self.region.to_dict(),
             "width": self.width,
             "lift": self.lift,
-            "prior": dict(vars(named(prior))) if isinstance(prior, JaxMap | NamedMap) else prior,
+            "prior": contribution_to_dict(prior) if isinstance(prior, Program) else prior,
             "slopes": None if self.slopes is None else self.slopes.to_dict(),
             "steps": self.steps,
             "draws": self.draws,
+            "constants": list(self.constants),
         }
 
     @classmethod
@@ -258,12 +282,12 @@ class DensityDraw:
         if kind is None:
             raise QueryError(f"Unknown region {facts['region'].get('type')!r}.")
         prior, slopes = facts["prior"], facts["slopes"]
-        rest = {name: facts[name] for name in ("width", "lift", "steps", "draws")}
+        rest = {name: facts[name] for name in ("width", "lift", "steps", "draws", "constants")}
         return cls(
-            NamedMap(**facts["map"]),
+            contribution_from_dict(facts),
             tuple(facts["columns"]),
             kind(**region),
-            prior=NamedMap(**prior) if isinstance(prior, Mapping) else prior,
+            prior=contribution_from_dict(prior) if isinstance(prior, Mapping) else prior,  # type: ignore[arg-type]
             slopes=None if slopes is None else BoundedSum.from_dict(slopes),
             **rest,
         )

@@ -18,7 +18,8 @@ class Gradients:
     ----------
     question
         The sum over rows of the gradient of a row's log-likelihood, one block of as many numbers
-        as there are parameters, each unit's share clipped; `question.at(theta)` asks elsewhere.
+        as there are parameters, each unit's share clipped. The
+        first array of its state is the parameters.
     log_prior_gradient
         The gradient of the log prior; public.
     start

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from tacit.spec.errors import QueryError
-from tacit.spec.maps import fingerprint_of
 
 MOST_STATES = 1000
 _LEAST = 1e-12  # of a probability that is given
@@ -61,11 +60,8 @@ class StatePaths:
     start: np.ndarray
     transition: np.ndarray
     profiles: tuple[np.ndarray, ...]
-    digest: str = ""
 
     def __post_init__(self) -> None:
-        if self.digest:  # as a saved release has it
-            return
         given = [
             np.atleast_1d(np.array(x, float)) for x in (self.start, self.transition, *self.profiles)
         ]
@@ -87,14 +83,13 @@ class StatePaths:
         return len(self.start)
 
     def to_dict(self) -> dict[str, Any]:
-        given = (self.start, self.transition, self.profiles)
-        digest = self.digest or fingerprint_of(given)
-        return {"type": "StatePaths", "panel": self.panel.to_dict(), "digest": digest}
+        given = {**vars(self), "panel": self.panel.to_dict(), "profiles": list(self.profiles)}
+        return {"type": "StatePaths", **given}
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> StatePaths:
-        nothing = np.zeros(0)
-        return cls(Panel.from_dict(facts["panel"]), nothing, nothing, (), facts["digest"])
+        panel, profiles = Panel.from_dict(facts["panel"]), tuple(facts["profiles"])
+        return cls(panel, facts["start"], facts["transition"], profiles)
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,14 +115,11 @@ class StateProfiles:
     states: int
     prior: float = 1.0
     truncation: float = None  # type: ignore[assignment]
-    digest: str = ""
 
     def __post_init__(self) -> None:
         check_states(self.states)
         object.__setattr__(self, "prior", checked_prior(self.prior))
         object.__setattr__(self, "truncation", checked_share(self.truncation))
-        if self.digest:
-            return
         cells = np.array(self.assignment)
         if cells.ndim != 2 or cells.dtype.kind not in "iu":
             raise QueryError("Expected assignment as whole numbers, sequences x times.")
@@ -144,13 +136,13 @@ class StateProfiles:
             "states": self.states,
             "prior": self.prior,
             "truncation": self.truncation,
-            "digest": self.digest or fingerprint_of(self.assignment),
+            "assignment": self.assignment,
         }
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> StateProfiles:
         rest = {k: v for k, v in facts.items() if k not in ("type", "panel")}
-        return cls(Panel.from_dict(facts["panel"]), np.zeros((0, 0), int), **rest)
+        return cls(Panel.from_dict(facts["panel"]), **rest)
 
 
 @dataclass(frozen=True)

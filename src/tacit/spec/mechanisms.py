@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Any
 
 from tacit.spec.budget import Number, delta_of, epsilon_of
 from tacit.spec.errors import BudgetError
@@ -92,3 +94,24 @@ class Exact:
 
 Mechanism = Laplace | Gaussian | Exponential | Exact
 NOISE: tuple[type[Mechanism], ...] = (Laplace, Gaussian, Exact)  # what statistics can have
+MECHANISMS: Mapping[str, type[Mechanism]] = {
+    kind.__name__: kind for kind in (Laplace, Gaussian, Exponential, Exact)
+}
+
+
+def mechanism_to_dict(mechanism: Mechanism) -> dict[str, Any]:
+    """The mechanism as plain values: what is None is left out, and decimals are texts."""
+    given = {name: value for name, value in vars(mechanism).items() if value is not None}
+    plain = {n: str(v) if isinstance(v, Decimal) else v for n, v in given.items()}
+    return {"type": type(mechanism).__name__, **plain}
+
+
+def mechanism_from_dict(facts: Mapping[str, Any]) -> Mechanism:
+    rest = dict(facts)
+    kind = MECHANISMS.get(str(rest.pop("type", None)))
+    if kind is None:
+        raise BudgetError(f"Expected a mechanism among {', '.join(MECHANISMS)}.")
+    try:
+        return kind(**rest)
+    except TypeError:
+        raise BudgetError(f"Expected the options of {kind.__name__}, got {dict(facts)}.") from None

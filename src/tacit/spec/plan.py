@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Literal
 
 from tacit.spec.budget import Number, delta_of
 from tacit.spec.errors import BudgetError
-from tacit.spec.mechanisms import Exact, Exponential, Gaussian, Laplace
+from tacit.spec.mechanisms import (
+    Exact,
+    Exponential,
+    Gaussian,
+    Laplace,
+    mechanism_from_dict,
+    mechanism_to_dict,
+)
 
 Geometry = Literal["free", "nonnegative", "box", "simplex"]
 GEOMETRIES: tuple[Geometry, ...] = ("free", "nonnegative", "box", "simplex")
@@ -54,6 +62,7 @@ class WithoutReplacement:
 
 Subsampling = Everyone | Poisson | WithoutReplacement
 SUBSAMPLING: tuple[type[Subsampling], ...] = (Everyone, Poisson, WithoutReplacement)
+_SAMPLING = {kind.__name__: kind for kind in SUBSAMPLING}
 
 
 @dataclass(frozen=True)
@@ -99,14 +108,22 @@ class Steps:
                 raise BudgetError(f"Expected a mechanism for the steps, got {self.mechanism!r}.")
 
     def to_dict(self) -> dict[str, Any]:
-        facts: dict[str, Any] = {"steps": self.count, "mechanism": type(self.mechanism).__name__}
-        match self.mechanism:
-            case Gaussian(noise_multiplier=multiplier):
-                facts["noise_multiplier"] = multiplier
-            case Laplace(epsilon=epsilon) | Exponential(epsilon=epsilon):
-                facts["epsilon"] = str(epsilon)
-        facts["sampling"] = type(self.sampling).__name__
-        return {**facts, **vars(self.sampling), "geometry": self.geometry, "numbers": self.numbers}
+        return {
+            "steps": self.count,
+            "mechanism": mechanism_to_dict(self.mechanism),
+            "sampling": {"type": type(self.sampling).__name__, **vars(self.sampling)},
+            "geometry": self.geometry,
+            "numbers": self.numbers,
+        }
+
+    @classmethod
+    def from_dict(cls, facts: Mapping[str, Any]) -> Steps:
+        sampling = dict(facts["sampling"])
+        kind = _SAMPLING.get(str(sampling.pop("type", None)))
+        if kind is None:
+            raise BudgetError(f"Expected sampling among {', '.join(_SAMPLING)}.")
+        mechanism: Any = mechanism_from_dict(facts["mechanism"])
+        return cls(facts["steps"], mechanism, kind(**sampling), facts["geometry"], facts["numbers"])
 
 
 @dataclass(frozen=True)
@@ -147,6 +164,10 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         return {"steps": [some.to_dict() for some in self.steps], "delta": str(self.delta)}
+
+    @classmethod
+    def from_dict(cls, facts: Mapping[str, Any]) -> Plan:
+        return cls(*(Steps.from_dict(some) for some in facts["steps"]), delta=facts["delta"])
 
 
 def _rate(rate: float) -> float:

@@ -13,7 +13,7 @@ from typing import Any
 from tacit.spec.choice import Choice
 from tacit.spec.density import DensityDraw
 from tacit.spec.draws import ConjugateDraw
-from tacit.spec.errors import QueryError
+from tacit.spec.errors import QueryError, TacitError
 from tacit.spec.hidden_states import StateChain, StatePaths, StateProfiles
 from tacit.spec.keys import Is, Key, key_from_plain, key_to_plain, name_of
 from tacit.spec.logistic import LogisticDraw, LogisticMinimum
@@ -110,12 +110,17 @@ Query = (
     | StateProfiles
     | StateChain
 )
-_QUERIES: Mapping[str, type[Query]] = {query.__name__: query for query in Query.__args__}
+QUERIES: Mapping[str, type[Query]] = {query.__name__: query for query in Query.__args__}
 
 
 def query_from_dict(facts: Mapping[str, Any]) -> Query:
-    """The query a saved release answers."""
-    name = str(facts.get("type"))
-    if name not in _QUERIES:
-        raise QueryError(f"Unknown query type {name!r}.")
-    return _QUERIES[name].from_dict(facts)
+    """A query from what its `to_dict` gave; whoever wrote it, what is wrong is refused in words."""
+    name = str(facts.get("type")) if isinstance(facts, Mapping) else "?"
+    if name not in QUERIES:
+        raise QueryError(f"Unknown query type {name[:40]!r}.")
+    try:
+        return QUERIES[name].from_dict(facts)
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        if isinstance(error, TacitError):
+            raise
+        raise QueryError(f"This is not a {name} as Tacit writes it.") from None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import math
 import zipfile
 from collections.abc import Mapping
@@ -18,6 +17,7 @@ from tacit.spec.columns import Label
 from tacit.spec.errors import FileError, QueryError, TacitError
 from tacit.spec.queries import Query, query_from_dict
 from tacit.spec.schema import Schema
+from tacit.spec.wire import digest, from_json, to_json
 
 Family = Literal[
     "discrete_laplace", "discrete_gaussian", "laplace", "gaussian", "draw", "objective", "none"
@@ -180,7 +180,7 @@ class Release:
         return replace(self, analysis=dict(analysis))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Release) and self.to_dict() == other.to_dict()
+        return isinstance(other, Release) and digest(self.to_dict()) == digest(other.to_dict())
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -238,13 +238,13 @@ class Release:
             raise FileError("This is not a Tacit release.") from None
 
     def to_json(self) -> str:
-        return json.dumps(self.to_dict())
+        return to_json(self.to_dict())
 
     @classmethod
     def from_json(cls, text: str) -> Release:
         try:
-            facts = json.loads(text)
-        except json.JSONDecodeError:
+            facts = from_json(text)
+        except FileError:
             raise FileError("This is not a Tacit release.") from None
         return cls.from_dict(facts)
 
@@ -252,7 +252,7 @@ class Release:
         """Write JSON, or a compressed npz where the name ends in `.npz`. No pickle."""
         path = Path(path)
         if path.suffix == ".npz":
-            header = json.dumps({"format": _FORMAT, **self._header()})
+            header = to_json({"format": _FORMAT, **self._header()})
             np.savez_compressed(path, steps=self.steps, header=np.frombuffer(header.encode(), "u1"))
         else:
             path.write_text(self.to_json(), encoding="utf-8")
@@ -268,9 +268,9 @@ class Release:
             return cls.from_json(raw.decode("utf-8", errors="replace"))
         try:
             with np.load(io.BytesIO(raw), allow_pickle=False) as file:
-                facts = json.loads(file["header"].tobytes())
+                facts = from_json(file["header"].tobytes())
                 return cls.from_dict({**facts, "steps": file["steps"].tolist()})
-        except (zipfile.BadZipFile, KeyError, json.JSONDecodeError, UnicodeDecodeError):
+        except (zipfile.BadZipFile, KeyError, FileError, UnicodeDecodeError):
             raise FileError("This is not a Tacit release.") from None
 
 

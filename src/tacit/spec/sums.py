@@ -1,15 +1,23 @@
-"""Sums of bounded contributions: one map, one or more blocks of numbers, a bound for each block."""
+"""Sums of bounded contributions: one kernel, one or more blocks of numbers, a bound for each."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
+
 from tacit.spec.errors import QueryError
-from tacit.spec.maps import MAPS, Map, NamedMap, SparseMap, fingerprint_of, named
+from tacit.spec.kernels import (
+    Contribution,
+    Kernel,
+    contribution_from_dict,
+    contribution_to_dict,
+)
 from tacit.spec.plan import GEOMETRIES, Geometry
+from tacit.spec.programs import Program, leaves_of, trace
 
 Norm = Literal["l1", "l2"]
 _MOST_NUMBERS = 10**8
@@ -70,39 +78,43 @@ class Bound:
 
 @dataclass(frozen=True, eq=False)
 class BoundedSum:
-    """The sum over units of a map of their rows, each unit's share within public bounds.
+    """The sum over units of what a kernel computes for them, each unit's share within bounds.
 
     Parameters
     ----------
-    map
-        A `NumbaMap`, `SparseMap`, `JaxMap` or `SqlMap`, written for one row. It is fixed code;
-        what changes from step to step goes into `state`.
+    kernel
+        A `Kernel`, a `Program`, or a function `f(row, state)` of one row in JAX, which is traced
+        into a program here and now. It is fixed; what changes from step to step goes into `state`.
+        In a row the columns stand in their order as numbers: reals and integers as they are,
+        categories and periods as positions among their labels, counted from 0. A row with a
+        missing value contributes nothing.
     columns
-        The columns of a row, in the map's order.
+        The columns of a row, in the kernel's order.
     size, clip, norm, geometry
         The bound of a single block; see `Bound`.
     blocks
         Several blocks in one release: a mapping from names to `Bound`.
     state
-        Public numbers that the map needs, such as the current parameters.
+        Public numbers that the kernel needs, such as the current parameters: an array, or tuples,
+        lists and mappings of arrays. They are copied.
 
     Examples
     --------
-    >>> from tacit.spec.maps import NumbaMap
-    >>> def square(row, state, out):
-    ...     out[0] = row[0] ** 2
-    >>> BoundedSum(NumbaMap(square), "bmi", size=1, clip=3600, geometry="box").numbers
+    >>> import numpy as np
+    >>> state = (np.array([25.0]), np.array([1.0]))  # how far from 25
+    >>> query = BoundedSum(Kernel("columns.values"), "bmi", size=1, clip=35, state=state)
+    >>> query.numbers
     1
     """
 
-    map: Map
+    kernel: Contribution
     columns: tuple[str, ...]
     blocks: tuple[tuple[str, Bound], ...]
-    state: Any = None
+    state: tuple[np.ndarray, ...]
 
     def __init__(
         self,
-        map: Map,
+        kernel: Contribution | Callable[[Any, Any], Any],
         columns: str | tuple[str, ...] | list[str],
         *,
         size: int | tuple[int, ...] | None = None,
@@ -112,16 +124,14 @@ class BoundedSum:
         blocks: Mapping[str, Bound] | None = None,
         state: Any = None,
     ) -> None:
-        if not isinstance(map, (*MAPS, NamedMap)):
-            raise QueryError(f"Expected a map such as tacit.NumbaMap(function), got {map!r}.")
         names = (columns,) if isinstance(columns, str) else tuple(columns)
         if not names or len(set(names)) < len(names):
             raise QueryError("Expected each column once, and at least one.")
         if blocks is None:
             if size is None or clip is None:
                 raise QueryError(
-                    "Expected size= and clip=, how many numbers a row maps to and the largest "
-                    "norm of a unit's share of their sum."
+                    "Expected size= and clip=, how many numbers a row gives and the largest norm "
+                    "of a unit's share of their sum."
                 )
             parts: tuple[tuple[str, Bound], ...] = (("sum", Bound(size, clip, norm, geometry)),)
         else:
@@ -132,17 +142,23 @@ class BoundedSum:
                 isinstance(n, str) and n and isinstance(b, Bound) for n, b in parts
             ):
                 raise QueryError("Expected blocks={name: tacit.Bound(size, clip), ...}.")
-        if isinstance(map, SparseMap) and (len(parts) > 1 or len(names) > 1):
-            raise QueryError("Expected one block and one Tokens column for a SparseMap.")
-        object.__setattr__(self, "map", map)
+        if not isinstance(kernel, (Kernel, Program)):
+            if not callable(kernel):
+                raise QueryError(
+                    "Expected a tacit.Kernel, a tacit.Program or a function of a row and a state "
+                    f"in JAX, got {kernel!r}."
+                )
+            shapes = tuple((name, bound.shape) for name, bound in parts)
+            kernel = trace(kernel, len(names), state, blocks=shapes)
+        object.__setattr__(self, "kernel", kernel)
         object.__setattr__(self, "columns", names)
         object.__setattr__(self, "blocks", parts)
-        object.__setattr__(self, "state", state)
+        object.__setattr__(self, "state", _frozen(state))
 
     def at(self, state: Any) -> BoundedSum:
         """The same question at another public state."""
         other = object.__new__(BoundedSum)
-        other.__dict__.update(self.__dict__, state=state)
+        other.__dict__.update(self.__dict__, state=_frozen(state))
         return other
 
     @property
@@ -156,18 +172,13 @@ class BoundedSum:
     def to_dict(self) -> dict[str, Any]:
         return {
             "type": "BoundedSum",
-            "map": dict(vars(named(self.map))),
+            **contribution_to_dict(self.kernel),
             "columns": list(self.columns),
             "blocks": {
                 name: {**vars(bound), "size": list(bound.shape)} for name, bound in self.blocks
             },
-            "state": self._state_digest(),
+            "state": list(self.state),
         }
-
-    def _state_digest(self) -> str | None:
-        if self.state is None or isinstance(self.state, str):  # as a saved release has it
-            return self.state
-        return fingerprint_of(self.state)
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> BoundedSum:
@@ -175,5 +186,14 @@ class BoundedSum:
             name: Bound(**{**bound, "size": tuple(bound["size"])})
             for name, bound in facts["blocks"].items()
         }
-        columns = tuple(facts["columns"])
-        return cls(NamedMap(**facts["map"]), columns, blocks=blocks, state=facts["state"])
+        state = tuple(facts["state"])
+        kernel = contribution_from_dict(facts)
+        return cls(kernel, tuple(facts["columns"]), blocks=blocks, state=state)
+
+
+def _frozen(state: Any) -> tuple[np.ndarray, ...]:
+    """Copies of a state's arrays that cannot be written to."""
+    leaves = leaves_of(state)
+    for leaf in leaves:
+        leaf.setflags(write=False)
+    return leaves

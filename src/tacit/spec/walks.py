@@ -8,20 +8,21 @@ from typing import Any
 
 import numpy as np
 
+from tacit.spec.kernels import Kernel
+
 
 @dataclass(frozen=True)
 class Walk:
     """A model on a scale without bounds.
 
-    `ratio(row, state, out)` is compiled by the wall: it writes to out[0] how much better one place
-    explains a row than another, as a difference of log-likelihoods; `state(here, there)` is what it
-    needs to know of the two places. `slope` is the most that this can change for a step of length
-    one, by public bounds (a row that changes it more is clipped). `start` and `scale` say where the
-    prior sits and how wide it is.
+    `ratio` is a kernel for how much better one place explains a row than another, as a difference
+    of log-likelihoods; `state(here, there)` is what it needs to know of the two places. `slope` is
+    the most that this can change for a step of length one, by public bounds (a row that changes it
+    more is clipped). `start` and `scale` say where the prior sits and how wide it is.
     """
 
     columns: tuple[str, ...]
-    ratio: Callable[[Any, Any, Any], None]
+    ratio: Kernel
     state: Callable[[np.ndarray, np.ndarray], Any]
     slope: float
     start: np.ndarray
