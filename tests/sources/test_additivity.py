@@ -195,7 +195,8 @@ def test_times_of_any_unit_are_read_alike(ticks, unit):
     np.testing.assert_array_equal(found, cells.moment(cells.arrow_of_times(numpy)))
     for moment, tick in zip(found, ticks, strict=True):
         per = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[unit]
-        near = tick is not None and abs(tick // per) < 3_999_999 * 86_400
+        # -2^63 is NumPy's NaT in every unit, and Arrow's timestamps are read the same.
+        near = tick not in (None, -(2**63)) and abs(tick // per) < 3_999_999 * 86_400
         assert not near or moment == tick * 10**6 // per
 
 

@@ -189,12 +189,7 @@ def test_a_function_is_called_once_when_it_is_traced_and_never_again(road, tmp_p
     "where",
     [
         "kernel",
-        pytest.param(
-            "slopes",
-            marks=pytest.mark.xfail(
-                strict=True, reason="DensityDraw does not check that slopes are a BoundedSum"
-            ),
-        ),
+        "slopes",
         "prior",
         "region",
         "scores",

@@ -73,9 +73,6 @@ def test_draws_without_steps():
     assert lease.release(DRAW).n == 8
 
 
-@pytest.mark.xfail(
-    strict=True, reason="check_plan charges for steps that no query of the allowed tiers can take"
-)
 @pytest.mark.parametrize(("tier", "plan"), [("steps", DRAWN), ("draws", NOISY)])
 def test_a_plan_that_nothing_allowed_can_use_is_refused_before_the_charge(tier, plan):
     home = wall(("statistics", tier))

@@ -150,18 +150,7 @@ def code_of(room):
     return files
 
 
-@pytest.mark.parametrize(
-    "room",
-    [
-        pytest.param(
-            room,
-            marks=[pytest.mark.xfail(strict=True, reason="draws/logistic.py has over 300 lines")]
-            if room == "draws"
-            else [],
-        )
-        for room in ROOMS
-    ],
-)
+@pytest.mark.parametrize("room", ROOMS)
 def test_trusted_code_keeps_its_own_rules(room):
     """No user-space generator, no import of what believes, files to read in one sitting."""
     for path in code_of(room):

@@ -16,6 +16,7 @@ from scipy.special import expit
 
 from tacit.accounting import Calibration
 from tacit.accounting import logistic as cost
+from tacit.laws.standard_normal import from_words as normals
 from tacit.sources.rows import load_rows
 from tacit.sources.source import Source
 from tacit.spec.columns import Categorical
@@ -279,23 +280,6 @@ def minimum(vectors: np.ndarray, ridge: float, tilt: np.ndarray, tolerance: floa
         total, steep = found
         least = min(least, steep)
     return theta
-
-
-def normals(entropy: Entropy, count: int) -> np.ndarray:
-    """Standard normal numbers by Box and Muller, right to 2^-42 wherever they lie.
-
-    Logarithms are taken near 0 and near 1 alike of a number with all its digits.
-    """  # proof: logistic-normals
-    parts = entropy(10 * count).astype(np.uint64).reshape(10, count)
-    halves = parts[::2] << np.uint64(32) | parts[1::2]
-    inside = 2.0**-257
-    for i in (3, 2, 1, 0):
-        inside = inside + halves[i].astype(float) * 2.0 ** (-64 * (i + 1))
-    inside = np.minimum(inside, 1.0) / 2
-    near_zero = (halves[4] & np.uint64(1)).astype(bool)
-    angle = (halves[4] >> np.uint64(1)).astype(float) * (2.0**-63 * 2 * np.pi)
-    height = np.where(near_zero, -np.log(inside), -np.log1p(-inside))
-    return np.sqrt(2 * height) * np.cos(angle)
 
 
 def _whole(values: np.ndarray, grid: float, units: int) -> Statistic:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Literal
 
-from tacit.spec.errors import FileError
+from tacit.spec.wire import reading
 
 
 @dataclass(frozen=True)
@@ -53,15 +53,13 @@ class Certificate:
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> Certificate:
-        rest = dict(facts)
-        try:
+        with reading("certificate"):
+            rest = dict(facts)
             rest["epsilon"], rest["delta"] = Decimal(rest["epsilon"]), Decimal(rest["delta"])
-            rest["events"] = tuple(rest["events"])
+            rest["events"] = tuple({**event} for event in rest["events"])
             rest["assumptions"] = tuple(rest["assumptions"])
             rest["ledger"] = None if rest["ledger"] is None else LedgerMark(**rest["ledger"])
             return cls(**rest)
-        except (KeyError, TypeError, ArithmeticError):
-            raise FileError("This is not a Tacit certificate.") from None
 
     def to_json(self) -> str:
         return json.dumps(self.to_dict(), indent=2)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from tacit.spec.checks import distinct_columns
 from tacit.spec.draws import MOST_DRAWS
 from tacit.spec.errors import QueryError
 from tacit.spec.kernels import (
@@ -233,6 +234,8 @@ class DensityDraw:
             if not _number(prior) or not 1e-6 <= prior <= 1e6:
                 raise QueryError(f"Expected prior={prior!r} to be a scale from 1e-6 to 1e6.")
             prior = float(prior)
+        if slopes is not None and not isinstance(slopes, BoundedSum):
+            raise QueryError(f"Expected slopes to be a tacit.BoundedSum, got {slopes!r}.")
         if slopes is not None and slopes.numbers != region.size:
             raise QueryError(f"Expected slopes of {region.size} numbers, one for each parameter.")
         if steps is None:
@@ -240,7 +243,7 @@ class DensityDraw:
         for what, value, most in (("steps", steps, MOST_STEPS), ("draws", draws, MOST_DRAWS)):
             if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
                 raise QueryError(f"Expected {what}={value!r} to be a whole number to {most}.")
-        names = (columns,) if isinstance(columns, str) else tuple(columns)
+        names = distinct_columns(columns)
         fixed = leaves_of(constants)
         for array in fixed:
             array.setflags(write=False)

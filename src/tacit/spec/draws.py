@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from tacit.spec.checks import distinct_columns
 from tacit.spec.errors import QueryError
 from tacit.spec.keys import Is, Key, key_from_plain, key_to_plain
 
@@ -138,7 +139,8 @@ class BallRegression:
     radius: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "features", tuple(self.features))
+        features = distinct_columns(self.features, "feature") if self.features else ()
+        object.__setattr__(self, "features", features)
         for what in ("sd", "scale", "radius"):
             value = getattr(self, what)
             if not _number(value) or not 1e-6 <= value <= 1e6:

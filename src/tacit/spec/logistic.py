@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from tacit.spec.checks import distinct_columns
 from tacit.spec.draws import MOST_DRAWS
 from tacit.spec.errors import QueryError
 
@@ -40,13 +41,9 @@ class Logistic:
     precision: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "features", tuple(self.features))
-        if not self.features or self.target in self.features:
-            raise QueryError(
-                f"Expected at least one feature, and the target {self.target!r} not among them."
-            )
-        if len(set(self.features)) < len(self.features):
-            raise QueryError(f"Expected each feature once, got {', '.join(self.features)}.")
+        object.__setattr__(self, "features", distinct_columns(self.features, "feature"))
+        if self.target in self.features:
+            raise QueryError(f"Expected the target {self.target!r} not among the features.")
         object.__setattr__(self, "precision", _positive("precision", self.precision))
 
     def to_dict(self) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from tacit.spec.budget import Number, delta_of, epsilon_of
 from tacit.spec.errors import BudgetError
+from tacit.spec.wire import reading
 
 
 @dataclass(frozen=True)
@@ -107,11 +108,10 @@ def mechanism_to_dict(mechanism: Mechanism) -> dict[str, Any]:
 
 
 def mechanism_from_dict(facts: Mapping[str, Any]) -> Mechanism:
-    rest = dict(facts)
+    with reading("mechanism", BudgetError):
+        rest = dict(facts)
     kind = MECHANISMS.get(str(rest.pop("type", None)))
     if kind is None:
         raise BudgetError(f"Expected a mechanism among {', '.join(MECHANISMS)}.")
-    try:
+    with reading(kind.__name__, BudgetError):
         return kind(**rest)
-    except TypeError:
-        raise BudgetError(f"Expected the options of {kind.__name__}, got {dict(facts)}.") from None

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import combinations_with_replacement
 from typing import Any
 
+from tacit.spec.checks import distinct_columns
 from tacit.spec.columns import Categorical, Column, Integer, Real
 from tacit.spec.errors import QueryError
 from tacit.spec.schema import Schema
@@ -48,10 +49,10 @@ class Moments:
     centred: bool = True
 
     def __post_init__(self) -> None:
-        columns = (self.columns,) if isinstance(self.columns, str) else tuple(self.columns)
+        columns = distinct_columns(self.columns)
         object.__setattr__(self, "columns", columns)
-        if not columns or len(set(columns)) < len(columns) or len(columns) > _MOST_COLUMNS:
-            raise QueryError(f"Expected each column once, at least one, at most {_MOST_COLUMNS}.")
+        if len(columns) > _MOST_COLUMNS:
+            raise QueryError(f"Expected at most {_MOST_COLUMNS} columns, got {len(columns)}.")
         if isinstance(self.degree, bool) or self.degree not in (1, 2):
             raise QueryError(f"Expected degree={self.degree!r} to be 1 (sums) or 2 (products too).")
         object.__setattr__(self, "degree", int(self.degree))

@@ -17,6 +17,7 @@ from tacit.spec.mechanisms import (
     mechanism_from_dict,
     mechanism_to_dict,
 )
+from tacit.spec.wire import reading
 
 Geometry = Literal["free", "nonnegative", "box", "simplex"]
 GEOMETRIES: tuple[Geometry, ...] = ("free", "nonnegative", "box", "simplex")
@@ -167,7 +168,9 @@ class Plan:
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> Plan:
-        return cls(*(Steps.from_dict(some) for some in facts["steps"]), delta=facts["delta"])
+        with reading("plan", BudgetError):
+            steps = [Steps.from_dict(some) for some in facts["steps"]]
+            return cls(*steps, delta=facts["delta"])
 
 
 def _rate(rate: float) -> float:

@@ -13,12 +13,13 @@ from typing import Any
 from tacit.spec.choice import Choice
 from tacit.spec.density import DensityDraw
 from tacit.spec.draws import ConjugateDraw
-from tacit.spec.errors import QueryError, TacitError
+from tacit.spec.errors import QueryError
 from tacit.spec.hidden_states import StateChain, StatePaths, StateProfiles
 from tacit.spec.keys import Is, Key, key_from_plain, key_to_plain, name_of
 from tacit.spec.logistic import LogisticDraw, LogisticMinimum
 from tacit.spec.moments import Moments
 from tacit.spec.sums import BoundedSum
+from tacit.spec.wire import reading
 
 
 @dataclass(frozen=True)
@@ -118,9 +119,5 @@ def query_from_dict(facts: Mapping[str, Any]) -> Query:
     name = str(facts.get("type")) if isinstance(facts, Mapping) else "?"
     if name not in QUERIES:
         raise QueryError(f"Unknown query type {name[:40]!r}.")
-    try:
+    with reading(name, QueryError):
         return QUERIES[name].from_dict(facts)
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        if isinstance(error, TacitError):
-            raise
-        raise QueryError(f"This is not a {name} as Tacit writes it.") from None

@@ -14,10 +14,10 @@ import numpy as np
 
 from tacit.spec.certificate import Certificate
 from tacit.spec.columns import Label
-from tacit.spec.errors import FileError, QueryError, TacitError
+from tacit.spec.errors import FileError, QueryError
 from tacit.spec.queries import Query, query_from_dict
 from tacit.spec.schema import Schema
-from tacit.spec.wire import digest, from_json, to_json
+from tacit.spec.wire import digest, from_json, reading, to_json
 
 Family = Literal[
     "discrete_laplace", "discrete_gaussian", "laplace", "gaussian", "draw", "objective", "none"
@@ -207,7 +207,7 @@ class Release:
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> Release:
-        try:
+        with reading("release"):
             if facts["format"] != _FORMAT:
                 raise FileError(f"Expected format {_FORMAT}, got {facts['format']!r}.")
             blocks = tuple(
@@ -230,12 +230,8 @@ class Release:
                 schema=Schema.from_dict(facts["schema"]),
                 query=query_from_dict(facts["query"]),
                 certificate=Certificate.from_dict(facts["certificate"]),
-                analysis=facts["analysis"],
+                analysis=None if facts["analysis"] is None else {**facts["analysis"]},
             )
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
-            if isinstance(error, TacitError):
-                raise
-            raise FileError("This is not a Tacit release.") from None
 
     def to_json(self) -> str:
         return to_json(self.to_dict())

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from tacit.spec.checks import distinct_columns
 from tacit.spec.errors import QueryError
 from tacit.spec.kernels import (
     Contribution,
@@ -124,9 +125,7 @@ class BoundedSum:
         blocks: Mapping[str, Bound] | None = None,
         state: Any = None,
     ) -> None:
-        names = (columns,) if isinstance(columns, str) else tuple(columns)
-        if not names or len(set(names)) < len(names):
-            raise QueryError("Expected each column once, and at least one.")
+        names = distinct_columns(columns)
         if blocks is None:
             if size is None or clip is None:
                 raise QueryError(

@@ -11,15 +11,18 @@ import binascii
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from tacit.spec.errors import FileError
+from tacit.spec.errors import FileError, TacitError
 
 _ARRAY = "array"
 _MOST_NUMBERS = 10**8
+# What constructors raise for facts of other types and shapes than `to_dict` writes.
+_MALFORMED = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 
 def to_json(facts: Any) -> str:
@@ -39,6 +42,17 @@ def from_json(text: str | bytes) -> Any:
         return json.loads(text, object_hook=_array)
     except (ValueError, RecursionError):
         raise FileError("Expected JSON as Tacit writes it.") from None
+
+
+@contextmanager
+def reading(what: str, refusal: type[TacitError] = FileError) -> Iterator[None]:
+    """Refuse malformed facts in one sentence, whatever a constructor raises for them."""
+    try:
+        yield
+    except _MALFORMED as error:
+        if isinstance(error, TacitError):
+            raise
+        raise refusal(f"This is not a Tacit {what}.") from None
 
 
 def digest(facts: Any) -> str:
@@ -80,7 +94,9 @@ def _array(facts: dict[str, Any]) -> Any:
     try:
         dtype = np.dtype(str(facts["dtype"]))
         shape = tuple(facts["shape"])
-        if dtype.kind not in "biufc" or math.prod(shape) > _MOST_NUMBERS:
+        if dtype.kind not in "biufc" or min(shape, default=0) < 0:
+            raise ValueError
+        if math.prod(shape) > _MOST_NUMBERS:
             raise ValueError
         raw = base64.b64decode(facts[_ARRAY], validate=True)
         return np.frombuffer(raw, dtype).reshape(shape).astype(dtype.newbyteorder("="))

@@ -233,6 +233,12 @@ def check_plan(plan: Plan, schema: Schema, answers: Answers) -> None:
     if len(answers.allow) == 1:
         raise QueryError("This wall answers statistics only: its ledger allows no steps or draws.")
     for steps in plan.steps:
+        tier = "draws" if isinstance(steps.mechanism, Exponential) else "steps"
+        if tier not in answers.allow:
+            raise QueryError(
+                f"The plan has steps of {tier}, which this wall does not allow: its ledger was "
+                f"created with allow={answers.allow}. Nothing was charged."
+            )
         if isinstance(steps.sampling, WithoutReplacement) and schema.neighbours != "replace_one":
             raise BudgetError(
                 "WithoutReplacement needs the number of units, which is secret under "

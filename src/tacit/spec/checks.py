@@ -1,0 +1,17 @@
+"""Checks that several queries share: each returns what is kept, or refuses in one sentence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tacit.spec.errors import QueryError
+
+
+def distinct_columns(columns: Any, what: str = "column") -> tuple[str, ...]:
+    """One name or several, each once and at least one, as a tuple of texts."""
+    names = (columns,) if isinstance(columns, str) else tuple(columns)
+    if not names or not all(isinstance(name, str) for name in names):
+        raise QueryError(f"Expected the name of each {what} as a text, and at least one.")
+    if len(set(names)) < len(names):
+        raise QueryError(f"Expected each {what} once, got {', '.join(names)[:200]}.")
+    return names
