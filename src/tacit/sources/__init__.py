@@ -1,9 +1,9 @@
-"""Where records are, and what their cells mean. Trusted: it reads raw data and never fails.
+"""Where records are, and what cells mean. Trusted: it reads raw data, and no cell makes it fail.
 
 To read it, in this order:
 
 - `cells`: one raw cell as text, a number or a moment, and `columns`: as a value of its domain;
 - `source`: what may be a source, checked by path, header and types alone; `tables` in memory,
-  `files` and `engines` give batches of raw columns;
+  `files` (CSV by `delimited`) and `engines` give batches of raw columns;
 - `rows`: at most so many rows of each unit; `documents` and `texts`: the same for words.
 """

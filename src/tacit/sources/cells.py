@@ -214,7 +214,8 @@ def moment(values: Raw) -> np.ndarray:
 
 def _textual(dtype: pa.DataType) -> bool:
     kinds = "string", "large_string", "string_view", "binary", "large_binary", "binary_view"
-    return any(getattr(pa.types, f"is_{kind}")(dtype) for kind in kinds)
+    fixed = pa.types.is_fixed_size_binary(dtype) and not pa.types.is_decimal(dtype)
+    return fixed or any(getattr(pa.types, f"is_{kind}")(dtype) for kind in kinds)
 
 
 def _by_distinct(values: pa.Array, rule: Callable[[Any], Any], dtype: pa.DataType) -> pa.Array:

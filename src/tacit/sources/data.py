@@ -30,6 +30,15 @@ def open_data(data: Any, schema: Schema, owners: Any = None) -> AnySource:
     return source
 
 
+def check_header(source: AnySource) -> None:
+    """Refuse a file or table whose columns have changed since it was opened. Reads no cell."""
+    match source:
+        case Source():
+            source.check()
+        case TextSource(table=table):
+            table.check()
+
+
 def units_of_data(source: AnySource, schema: Schema) -> int:
     """How many units there are."""
     return count_units(source, schema) if isinstance(source, Source) else source.units()

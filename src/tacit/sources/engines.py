@@ -20,8 +20,8 @@ def is_table(data: Any) -> bool:
     return type(data).__module__.startswith("ibis.expr.types")
 
 
-def check_stored(table: Any) -> None:
-    """Refuse whatever an engine would have to compute."""
+def stored(table: Any) -> Any:
+    """The stored table that an Ibis table names, by its full name; anything computed is refused."""
     import ibis.expr.operations as ops
 
     op = table.op()
@@ -37,17 +37,43 @@ def check_stored(table: Any) -> None:
             f"Expected a DuckDB table, got one of {op.source.name}: copy it into DuckDB, or give a "
             "Parquet path."
         )
-    where = [name for name in (op.namespace.catalog, op.namespace.database) if name]
-    query = "SELECT count(*) FROM duckdb_tables() WHERE table_name = ?"
-    for column, name in zip(
-        ("database_name", "schema_name")[-len(where) :] if where else (), where
-    ):
-        query += f" AND {column} = {_quoted(name)}"
-    if not op.source.con.execute(query, [op.name]).fetchone()[0]:
+    found = op.source.con.execute(_NAMED, [op.name, op.namespace.catalog, op.namespace.database])
+    places = found.fetchall()  # proof: cells
+    if len(places) != 1:
         raise SourceError(
-            f"Expected a table that DuckDB stores; {op.name!r} is a view, which may fail for a "
-            'single cell. Write con.create_table("name", con.table("view")) and give that.'
+            f"Expected one table or view named {op.name!r}, found {len(places)}: give its schema, "
+            f'as in con.table({op.name!r}, database="main").'
         )
+    catalog, schema, definition, kind = places[0]
+    if definition is None or kind != "duckdb":
+        raise SourceError(
+            f"Expected a table that DuckDB stores; {op.name!r} is a view or in another database, "
+            'which may fail for a single cell. Write con.create_table("name", con.table("view")) '
+            "and give that."
+        )
+    if "GENERATED ALWAYS" in definition.upper():
+        raise SourceError(
+            f"Expected a table without generated columns, which are computed when {op.name!r} is "
+            'read: write con.create_table("name", con.table("table")) and give that.'
+        )
+    return op.source.table(op.name, database=(catalog, schema))
+
+
+# Every table and view that a name can stand for: without a schema DuckDB looks among temporary ones
+# and in its current schema. A view has no definition here.
+_NAMED = """
+SELECT named.database_name, named.schema_name, named.sql, bases.type
+FROM (
+    SELECT database_name, schema_name, table_name, sql FROM duckdb_tables()
+    UNION ALL
+    SELECT database_name, schema_name, view_name, NULL FROM duckdb_views()
+) AS named JOIN duckdb_databases() AS bases USING (database_name)
+WHERE named.table_name = $1
+  AND (named.database_name = coalesce($2, current_database())
+       OR ($2 IS NULL AND named.database_name = 'temp'))
+  AND (named.schema_name = coalesce($3, current_schema())
+       OR ($3 IS NULL AND named.database_name = 'temp'))
+"""
 
 
 def types_of(table: Any) -> pa.Schema:
@@ -75,7 +101,3 @@ def _encode() -> Any:
         """DuckDB's bytes of a text."""
 
     return encode
-
-
-def _quoted(name: str) -> str:
-    return "'" + name.replace("'", "''") + "'"

@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import csv
 import gzip
-import itertools
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
-import duckdb
 import pyarrow as pa
 import pyarrow.parquet
 
-from tacit.sources.cells import TEXT, Raw
+from tacit.sources.cells import Raw
+from tacit.sources.delimited import records
 from tacit.sources.tables import BATCH, plain
 from tacit.spec.errors import SourceError
 
 CSV = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 PARQUET = (".parquet", ".pq")
 _LONGEST_LINE = 2**20
-_RETURN = "\u0100"  # stands for a carriage return, which the csv module refuses inside a cell
-
-csv.field_size_limit(2**31 - 1)  # for the whole process: raised once, so that no thread lowers it
 
 
 def parquet_schema(path: Path) -> pa.Schema:
@@ -63,99 +58,11 @@ def csv_header(path: Path) -> list[str]:
     return names
 
 
-def csv_batches(path: Path, where: Sequence[int]) -> Iterator[list[Raw]]:
-    """The columns at these places, batch by batch, as bytes."""
-    return _plain_csv(path, where) if csv_is_plain(path) else _any_csv(path, where)
-
-
-def csv_is_plain(path: Path) -> bool:
-    """Whether there is nothing in the file that two readers could read differently."""
-    terminators = set()
+def csv_batches(path: Path, header: Sequence[str], wanted: Sequence[str]) -> Iterator[list[Raw]]:
+    """The wanted columns, batch by batch, as bytes."""
+    where = [header.index(name) for name in wanted]
     with _opened(path) as file:
-        while chunk := file.read(2**22):
-            chunk += file.readline()  # to the end of a line, so that nothing is cut in two
-            if b'"' in chunk or chunk.count(b"\r") != chunk.count(b"\r\n"):
-                return False
-            if not _is_utf8(chunk) or max(map(len, chunk.split(b"\n"))) > _LONGEST_LINE:
-                return False
-            terminators.add((b"\r\n" in chunk, chunk.count(b"\n") != chunk.count(b"\r\n")))
-    return len(terminators) <= 1 and (True, True) not in terminators
-
-
-def _plain_csv(path: Path, where: Sequence[int]) -> Iterator[list[Raw]]:
-    """By DuckDB, several times as fast: everything is text and nothing is guessed from the rows."""
-    width = len(csv_header(path))
-    names = [f"f{i}" for i in range(width)]
-    with (
-        tempfile.TemporaryDirectory(prefix="tacit-") as folder,
-        duckdb.connect(
-            config={"temp_directory": folder, "autoinstall_known_extensions": "false"}
-        ) as engine,
-    ):
-        table = engine.read_csv(
-            str(path),
-            columns=dict.fromkeys(names, "VARCHAR"),
-            auto_detect=False,
-            header=True,
-            delimiter=delimiter_of(path),
-            hive_partitioning=False,
-            null_padding=True,
-            strict_mode=False,
-            ignore_errors=True,
-            parallel=False,
-        )
-        chosen = ", ".join(f"encode(f{i})" for i in where)
-        for batch in table.project(chosen).to_arrow_reader(BATCH):
-            yield list(batch.columns)
-
-
-def _any_csv(path: Path, where: Sequence[int]) -> Iterator[list[Raw]]:
-    """Any CSV at all: short rows are padded, long ones cut, none is lost."""
-    width = len(csv_header(path))
-    with _opened(path) as file:
-        rows = _records(file, delimiter_of(path))
-        next(rows, None)
-        while some := list(itertools.islice(rows, BATCH)):
-            # A blank line is no row, unless there is only one column to leave blank.
-            kept = [
-                row if len(row) >= width else row + [""] * (width - len(row))
-                for row in some
-                if row or width == 1
-            ]
-            yield [pa.array([_bytes(row[i]) for row in kept], TEXT) for i in where]
-
-
-def _records(file: IO[bytes], delimiter: str) -> Iterator[list[str]]:
-    """The records of a CSV, a character for each byte, but for the byte order mark.
-
-    Carriage returns stay what they are, but for one that ends a record.
-    """
-    line = b""
-
-    def lines() -> Iterator[str]:
-        nonlocal line
-        for number, line in enumerate(file):
-            read = line.removeprefix(b"\xef\xbb\xbf") if number == 0 else line
-            yield read.decode("latin-1").replace("\r", _RETURN)
-
-    for row in csv.reader(lines(), delimiter=delimiter):
-        if row and line.endswith((b"\r\n", b"\r")):
-            row[-1] = row[-1].removesuffix(_RETURN)
-            yield [] if row == [""] and not line.strip(b"\r\n") else row
-        else:
-            yield row
-
-
-def _bytes(cell: str) -> bytes:
-    return cell.replace(_RETURN, "\r").encode("latin-1")
-
-
-def _is_utf8(raw: bytes) -> bool:
-    try:
-        raw.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
+        yield from records(file, delimiter_of(path), len(header), where)
 
 
 def _opened(path: Path) -> IO[bytes]:

@@ -27,9 +27,26 @@ _LONG_NUMBER = re.compile(r"[+-]?[0-9]{16,}")
 
 @dataclass(frozen=True)
 class Source:
-    """A table that has been checked but not read. `batches(names)` reads these columns, once."""
+    """A table that has been checked but not read. `batches(names)` reads these columns, once.
+
+    `header` looks up names and types again: where they are not what they were, a read would take
+    one column for another.
+    """
 
     batches: Batches = field(repr=False)
+    header: Callable[[], Any] = field(repr=False)
+    opened_with: Any = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "opened_with", self.header())
+
+    def check(self) -> None:
+        """Refuse a source whose header is gone or not the one it was opened with."""
+        if self.header() != self.opened_with:
+            raise SourceError(
+                "The columns of the source are not those it had when the wall was made: open it "
+                "again. Nothing was charged."
+            )
 
 
 def open_source(data: Any, schema: Schema) -> Source:
@@ -38,18 +55,21 @@ def open_source(data: Any, schema: Schema) -> Source:
     if schema.unit is not None:
         wanted.append(schema.unit)
     if isinstance(data, (str, os.PathLike)):
-        return Source(_path(Path(data), wanted, schema))
+        return _path(Path(data), wanted, schema)
     if engines.is_table(data):
         _check_names("The table", list(data.columns), wanted)
-        engines.check_stored(data)
-        types = engines.types_of(data)
+        table = engines.stored(data)
+        types = engines.types_of(table)
         for name in wanted:
             _check_type(name, types.field(name).type, schema)
-        return Source(lambda names: engines.batches(data, names))
-    return Source(_memory(data, wanted, schema))
+        return Source(
+            lambda names: engines.batches(table, names),
+            lambda: engines.types_of(engines.stored(data)),
+        )
+    return Source(_memory(data, wanted, schema), lambda: None)
 
 
-def _path(path: Path, wanted: list[str], schema: Schema) -> Batches:
+def _path(path: Path, wanted: list[str], schema: Schema) -> Source:
     ending = path.name.lower()
     if not ending.endswith(files.CSV + files.PARQUET):
         raise SourceError(f"Expected a .csv, .tsv (or .gz of these) or .parquet path, got {path}.")
@@ -60,12 +80,16 @@ def _path(path: Path, wanted: list[str], schema: Schema) -> Batches:
         _check_names(str(path), list(fields.names), wanted)
         for name in wanted:
             _check_type(name, fields.field(name).type, schema)
-        return lambda names: files.parquet_batches(path, names)
+        return Source(
+            lambda names: files.parquet_batches(path, names), lambda: files.parquet_schema(path)
+        )
     header = files.csv_header(path)
     if not header:  # a file without a byte is a table without a row
-        return lambda names: iter(())
+        return Source(lambda names: iter(()), lambda: files.csv_header(path))
     _check_names(str(path), header, wanted)
-    return lambda names: files.csv_batches(path, [header.index(name) for name in names])
+    return Source(
+        lambda names: files.csv_batches(path, header, names), lambda: files.csv_header(path)
+    )
 
 
 def _memory(data: Any, wanted: list[str], schema: Schema) -> Batches:
