@@ -179,6 +179,40 @@ def test_an_answer_that_cannot_be_stored_is_not_shown_and_can_be_had(path, monke
     assert kinds(path) == ["created", "charge", "takeover", "release"]
 
 
+def test_a_pin_that_the_ledger_lacks_is_not_taken_as_agreed(path):
+    """What a ledger does not say was not agreed to when it was made."""
+    pins = {"unit": None, "neighbours": "replace_one"}
+    tacit.Ledger(path).open(pins, tacit.Budget(1))
+    tacit.Ledger(path).open(pins, tacit.Budget(1))
+    with pytest.raises(tacit.LedgerError, match="created with allow = None"):
+        tacit.Ledger(path).open({**pins, "allow": ["statistics"]}, tacit.Budget(1))
+    with pytest.raises(tacit.LedgerError, match="created with unit"):
+        tacit.Ledger(path).open({"neighbours": "replace_one", "unit": "who"}, tacit.Budget(1))
+
+
+def test_counting_units_shows_nothing_when_it_is_interrupted(path):
+    class Interrupting:
+        def __len__(self):
+            return 9
+
+        def __getitem__(self, place):
+            if place > 2:
+                raise KeyboardInterrupt
+            return "canary"
+
+    schema = tacit.Schema(
+        tacit.Categorical("smoker", ["no", "yes"]),
+        unit="who",
+        max_rows_per_unit=1,
+        neighbours="replace_one",
+    )
+    data = {"smoker": ["yes"] * 9, "who": Interrupting()}
+    wall = tacit.Wall(data, schema, budget=tacit.Budget(1), ledger=path)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        _ = wall.units
+    assert not any("canary" in repr(value) for value in local_values(caught.value))
+
+
 def test_an_interrupted_release_shows_nothing(path, monkeypatch):
     wall = make_wall(path)
 
@@ -485,7 +519,7 @@ def test_four_processes_racing_under_sigkill_never_exceed_the_cap(path, tmp_path
         for i, process in enumerate(racers):
             busy = process.is_alive() and len(kinds(path)) > 5
             if busy and kills < 6 and chance.random() < 0.4:
-                os.kill(process.pid, signal.SIGKILL)
+                process.kill()
                 process.join()
                 racers[i], kills = start(), kills + 1
     assert [p.exitcode for p in racers] == [0] * 4

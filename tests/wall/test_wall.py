@@ -183,7 +183,12 @@ def test_every_proof_label_is_in_the_proofs():
     """Each label of the code is stated once, on one of the pages, and each statement has code."""
     code = "".join(path.read_text() for path in WALL.parent.rglob("*.py"))
     pages = {path.name: path.read_text() for path in WALL.parent.rglob("PROOFS*.md")}
-    assert sorted(pages) == ["PROOFS-DRAWS.md", "PROOFS-STEPS.md", "PROOFS.md"]
+    assert sorted(pages) == [
+        "PROOFS-APPENDIX.md",
+        "PROOFS-DRAWS.md",
+        "PROOFS-STEPS.md",
+        "PROOFS.md",
+    ]
     stated = {
         name: sorted(re.findall(r"\*\*\[([\w-]+)\]\*\*", page)) for name, page in pages.items()
     }
@@ -192,3 +197,16 @@ def test_every_proof_label_is_in_the_proofs():
     for name, page in pages.items():  # the table at the top lists what follows
         rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
         assert sorted(re.findall("`(.*?)`", " ".join(rows))) == stated[name]
+
+
+def test_the_tables_of_the_proofs_name_the_files_of_each_label():
+    files = {}
+    for path in WALL.parent.rglob("*.py"):
+        for label in re.findall(r"# proof: ([\w-]+)", path.read_text()):
+            files.setdefault(label, set()).add(str(path.relative_to(WALL.parent)))
+    for page in WALL.parent.rglob("PROOFS*.md"):
+        for line in page.read_text().splitlines():
+            if line.startswith("| `"):
+                _, labels, _, where, _ = line.split("|")
+                known = set().union(*(files[label] for label in re.findall("`(.*?)`", labels)))
+                assert set(re.findall("`(.*?)`", where)) == known, labels

@@ -77,7 +77,7 @@ class Answers:
 
     @classmethod
     def of(cls, allow: Sequence[str]) -> Answers:
-        """The answers of some tiers; a tier that is not allowed is not even imported."""
+        """The answers of some tiers; one that is not allowed is not looked up."""
         if isinstance(allow, str) or not set(allow) <= set(TIERS) or "statistics" not in allow:
             raise QueryError(
                 f'Expected allow= with "statistics" and, if wanted, "steps" and "draws", '
@@ -96,7 +96,7 @@ class Answers:
 
     def resolve(self, query: Query, schema: Schema) -> Answer:
         """Look up what is public and derive the sensitivity. Opens no data."""
-        resolver = self.resolvers.get(type(query))
+        resolver = self.resolvers.get(type(query))  # proof: tiers
         if resolver is not None:
             return resolver(query, schema)
         if type(query).__module__.startswith("tacit.spec."):

@@ -106,6 +106,7 @@ class Chain:
 
     def _unanswered(self, name: str, new: Claim | None = None) -> Claim:
         """The claim to a name. After its answer there are no charges, takeovers or answers."""
+        # proof: claim
         if _text(name) in self.answers:
             raise ValueError("one name, two answers")
         return self.claims[name] if new is None else self.claims.get(name, new)

@@ -71,7 +71,8 @@ class Ledger:
         }
         self._store.create(lambda connection: _insert(connection, Chain(), first))
         chain = self.read()
-        for what, pinned in chain.pins.items():
+        for what in {**chain.pins, **pins}:
+            pinned = chain.pins.get(what)
             if pins.get(what) != pinned:
                 raise LedgerError(
                     f"The ledger was created with {what} = {pinned!r}, not {pins.get(what)!r}: "
@@ -126,8 +127,8 @@ class Ledger:
     ) -> Charge:
         """Check and append as one step; the charge is on disk when this returns.
 
-        A charge under a name claims it. With `takeover`, a claim that has no answer yet is
-        answered without another charge: for those who let nothing out that `keep` has not stored.
+        A charge under a name claims it. With `takeover`, a name that is charged but not answered
+        may be answered again without a charge; the caller must return only what `keep` has stored.
         """
         with self._transaction(_UNPAID) as connection:
             chain = self._advance(connection)

@@ -1,7 +1,7 @@
 """Exact discrete noise from the operating system's entropy, in integers.
 
 The compiled samplers of `laws/bulk.py` draw every law that fits 64 bits, and the same algorithms in
-long arithmetic the others: one law for one law, whatever the size. Nothing here holds state or
+long arithmetic the others: both have the same law. Nothing here holds state or
 random words between calls, so there is nothing to copy, fork or pickle. The noise is drawn without
 the data in sight and added in integers.
 """

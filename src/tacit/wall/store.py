@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tacit.spec.errors import LedgerError
 
-_VERSION = 2
+_VERSION = 3
 _APPLICATION = 0x7AC17
 _WAIT_SECONDS = 30.0
 _TABLES = """
@@ -151,7 +151,10 @@ def _connected(path: Path) -> Iterator[sqlite3.Connection]:
     try:
         # With SQLite's rollback journal a committed charge is in the ledger file itself, not in a
         # log beside it that could be lost; EXTRA makes the commit durable before it returns.
+        # proof: charge-then-read
         connection.execute("PRAGMA synchronous=EXTRA")
+        if connection.execute("PRAGMA journal_mode").fetchone() != ("delete",):
+            raise LedgerError(f"The ledger {path} has another journal than Tacit gave it.")
         yield connection
     finally:
         connection.close()

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from tacit.accounting import plan_epsilon
-from tacit.sources.data import open_data, units_of_data
+from tacit.sources.data import check_header, open_data, units_of_data
 from tacit.spec.budget import Budget, Spent, round_up
 from tacit.spec.certificate import Certificate, LedgerMark
 from tacit.spec.errors import BudgetError, LedgerError, QueryError, SchemaError
@@ -100,6 +100,7 @@ class Wall:
         return self._ledger.read().left
 
     @property
+    @without_locals
     def units(self) -> int | None:
         """How many units there are, where that is public; None under add_remove."""
         if self._schema.neighbours != "replace_one":  # proof: units
@@ -124,6 +125,7 @@ class Wall:
         answer = self._answers.resolve(query, self._schema)
         calibration = calibrated(answer, mechanism)
         event, cost = describe(answer, calibration.noise), calibration.cost
+        check_header(self._source)
         # proof: charge-then-read. Durable before the next line; never undone.
         charge = self._ledger.charge(cost, event, name, digest([event, str(cost)]), takeover=True)
         if charge.stored is not None:
@@ -170,6 +172,7 @@ class Wall:
         cost = Budget(round_up(max(spent, 1e-9)), plan.delta)
         event = {"plan": plan.to_dict()}
         question = digest([event, str(cost)])
+        check_header(self._source)
         charge = self._ledger.charge(cost, event, name, question)  # proof: charge-then-read
         if name is not None and charge.stored is not None:
             return ReplayedLease(plan, charge.stored, name)
