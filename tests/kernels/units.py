@@ -50,7 +50,7 @@ def run(kernel: AnyKernel, unit: tuple[np.ndarray, ...], case: Case) -> np.ndarr
 
 def out_shape(kernel: AnyKernel, unit: tuple[np.ndarray, ...], case: Case) -> tuple[int, ...]:
     if isinstance(kernel, DocumentKernel):
-        return unit[0].size, case.shapes[0][1]
+        return unit[0].size, unit[0].size if kernel.pairs else case.shapes[0][1]
     return (sum(int(np.prod(shape)) for shape in case.shapes),)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numba
@@ -23,7 +24,8 @@ def factors(pairs: np.ndarray, topics: int, rng: np.random.Generator) -> np.ndar
     centred = _centred(pairs, _CENTRE).astype(np.float32)
     size = 2 * np.sqrt(max(float(np.abs(centred).mean()), 1e-6) / topics)
     starts = (rng.random((_RESTARTS, len(pairs), topics)) * size).astype(np.float32)
-    tried = [_swept(centred, start, _TRIED) for start in starts]
+    with ThreadPoolExecutor() as pool:
+        tried = list(pool.map(lambda start: _swept(centred, start, _TRIED), starts))
     best = min(tried, key=lambda found: _misfit(centred, found))
     return _swept(centred, best, _SWEEPS).astype(float)
 

@@ -123,9 +123,10 @@ class DocumentKernel:
 
     `words` are distinct positions of words, `weights` how often each occurs, and `out` has a zeroed
     row of `width` numbers for each of these words. The block that is asked for has the shape
-    (words, width). With `vocabulary_subset` the state begins with an index map: for each word of
-    the vocabulary its position among the words of the block, or -1 to leave it out; `words` then
-    holds such positions.
+    (words, width). With `pairs`, `out` has a number for each pair of the document's words instead,
+    and the block the shape (words, words). With `vocabulary_subset` the state begins with an index
+    map: for each word of the vocabulary its position among the words of the block, or -1 to leave
+    it out; `words` then holds such positions.
     """
 
     name: str
@@ -134,6 +135,7 @@ class DocumentKernel:
     rules: Callable[[Given], None]
     example: Callable[[np.random.Generator], Example]
     vocabulary_subset: bool = False
+    pairs: bool = False
 
     def check(self, state: State, columns: Sequence[Column], shapes: Shapes) -> None:
         """Refuse with a QueryError what the kernel cannot be run on safely."""
@@ -153,6 +155,7 @@ class DocumentKernel:
             _check_index_map(given, state[0], vocabulary, words)
         else:
             given.expect(words == vocabulary, f"a block with {vocabulary} words, not {words}")
+        given.expect(not self.pairs or width == words, "as many numbers for each word as words")
         sizes = {**given.sizes, "words": words}
         self.rules(Given(self.name, given.arrays, sizes, given.columns, width))
 

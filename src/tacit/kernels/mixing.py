@@ -59,8 +59,20 @@ def flush_denormals(probabilities: np.ndarray) -> np.ndarray:
 
     Each word's largest number becomes 1, and numbers below 1e-15 of it become 0.
     """
-    scaled = probabilities / np.maximum(probabilities.max(axis=1, keepdims=True), 1e-300)
-    return np.where(scaled > _NO_PROBABILITY, scaled, 0).astype(np.float32)
+    out = np.zeros(probabilities.shape, np.float32)
+    _write_flushed(np.ascontiguousarray(probabilities, float), out)
+    return out
+
+
+@reassociated
+def _write_flushed(probabilities, out):
+    for i in range(probabilities.shape[0]):
+        largest = 1e-300
+        for k in range(probabilities.shape[1]):
+            largest = max(largest, probabilities[i, k])
+        for k in range(probabilities.shape[1]):
+            scaled = _F(probabilities[i, k] / largest)
+            out[i, k] = scaled if scaled > _NO_PROBABILITY else _F(0)
 
 
 @reassociated

@@ -205,8 +205,8 @@ def add_alone(row, steps, limits, total):
 
 
 @_compiled
-def add_words(values, words, width, steps, limits, total):
-    """The same for numbers that belong to words: `width` of them for each."""
+def add_words(values, words, width, pairs, steps, limits, total):
+    """Add one unit's bounded numbers of its words: `width` for each, or one for each of `pairs`."""
     limit = limits[0]
     most = np.float64(limit.most)
     least = -most if limit.signed else 0.0
@@ -215,8 +215,12 @@ def add_words(values, words, width, steps, limits, total):
         _round(values, factor, least, most, steps)
         for j in range(words.size):
             at = words[j] * width
-            for i in range(width):
-                total[at + i] += steps[j * width + i]
+            if pairs:
+                for i in range(words.size):
+                    total[at + words[i]] += steps[j * words.size + i]
+            else:
+                for i in range(width):
+                    total[at + i] += steps[j * width + i]
 
 
 @_looped

@@ -52,8 +52,8 @@ def sum_documents(
     """The sum over some units of what a kernel of documents gives, in steps."""
     size, known = int(limits[-1]["stop"]), KERNELS[name]
     rows = size // width  # as many different words as a document can have: public
-    subset = isinstance(known, DocumentKernel) and known.vocabulary_subset
-    places = state[0] if subset else np.arange(rows)
+    assert isinstance(known, DocumentKernel)
+    places = state[0] if known.vocabulary_subset else np.arange(rows)
     places.setflags(write=False)
 
     def part(some: np.ndarray) -> np.ndarray:
@@ -68,12 +68,13 @@ def sum_documents(
             np.zeros(several // width, np.int64),
             np.zeros(several // width, np.bool_),
         )
-        given = *documents.arrays, some, state, width, *copies, *scratch, limits, total
+        shape = width, known.pairs
+        given = *documents.arrays, some, state, *shape, *copies, *scratch, limits, total
         document = copies[1], copies[2], state, np.zeros((0, width))
         _compiled(_document_loop, known.function, document, given)(known.function, *given)
         return total
 
-    return _threaded(part, units, min(rows, 100) * width)
+    return _threaded(part, units, min(rows, 100) * (min(rows, 100) if known.pairs else width))
 
 
 def _row_loop(kernel, values, complete, starts, units, state, row, out, sums, steps, limits, total):
@@ -95,7 +96,7 @@ def _row_loop(kernel, values, complete, starts, units, state, row, out, sums, st
 
 
 def _document_loop(
-    kernel, offsets, words, weights, starts, units, state, width, kept, my_words, my_weights,
+    kernel, offsets, words, weights, starts, units, state, width, pairs, kept, my_words, my_weights,
     places, out, steps, sums, gathered, touched, seen, limits, total,
 ):  # fmt: skip
     """A unit with several documents has its words gathered before they are clipped."""
@@ -113,12 +114,13 @@ def _document_loop(
                     my_weights[length] = weights[j]
                     length += 1
             here = kept[:length]
-            flat = out[: length * width]
-            block = flat.reshape(length, width)
+            across = length if pairs else width
+            flat = out[: length * across]
+            block = flat.reshape(length, across)
             kernel(my_words[:length], my_weights[:length], state, block)
             worked = finite(flat)
             if worked and alone:
-                add_words(flat, here, width, steps[: flat.size], limits, total)
+                add_words(flat, here, width, pairs, steps[: flat.size], limits, total)
             elif worked:
                 for j in range(here.size):
                     if not seen[here[j]]:
@@ -126,7 +128,11 @@ def _document_loop(
                         touched[count] = here[j]
                         count += 1
                     at = here[j] * width
-                    sums[at : at + width] += block[j]
+                    if pairs:
+                        for k in range(here.size):
+                            sums[at + here[k]] += block[j, k]
+                    else:
+                        sums[at : at + width] += block[j]
             flat[:] = 0.0
         for j in range(count):  # gather the unit's words, and clear what it touched
             at = touched[j] * width
@@ -134,7 +140,7 @@ def _document_loop(
             sums[at : at + width] = 0.0
             seen[touched[j]] = False
         flat = gathered[: count * width]
-        add_words(flat, touched[:count], width, steps[: flat.size], limits, total)
+        add_words(flat, touched[:count], width, False, steps[: flat.size], limits, total)
 
 
 def _compiled(python: Any, kernel: Any, given: tuple[Any, ...], arguments: tuple[Any, ...]) -> Any:
