@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csr_matrix
 
 import tacit
 from tests.conftest import SMOKERS, exact, smoking
@@ -582,3 +583,61 @@ def test_a_file_that_has_other_columns_by_now_is_refused_before_the_charge(tmp_p
     with pytest.raises(tacit.SourceError, match=r"Cannot read|Nothing was charged"):
         wall.release(tacit.Counts("smoker"), tacit.Laplace(0.5))
     assert str(wall.remaining.epsilon) == "0.5"
+
+
+def test_chunks_with_dictionaries_of_their_own_are_read_chunk_by_chunk():
+    """Whether the union of their dictionaries fits the type of the indices is up to one record."""
+    first = (
+        pa.array([f"v{i}" for i in range(127)])
+        .dictionary_encode()
+        .cast(pa.dictionary(pa.int8(), pa.string()))
+    )
+    for last in ("yes", "no", None):
+        second = pa.DictionaryArray.from_arrays(
+            pa.array([0, 0], pa.int8()), pa.array([last], pa.string())
+        )
+        table = pa.table({"smoker": pa.chunked_array([first, second])})
+        for data in (table, table.to_pandas(types_mapper=pd.ArrowDtype)):
+            counts = exact(data, smoking(), tacit.Counts("smoker"))
+            assert counts.tolist() == [
+                2 * (last == "no"),
+                2 * (last == "yes"),
+                127 + 2 * (not last),
+            ]
+
+
+@pytest.mark.parametrize(
+    ("owners", "says"),
+    [
+        (np.array([2.0**53, 2.0**53 + 2, np.nan]), "names the unit and has type double"),
+        (np.array(["2020", "2021", "2022"], "M8[D]"), "expected text or numbers"),
+        (np.array([1, 2, 3], "m8[s]"), "expected text, numbers or dates"),
+        ("abc", "list or array"),
+    ],
+)
+def test_who_wrote_a_document_is_checked_like_any_unit_column(owners, says):
+    schema = tacit.Schema(
+        tacit.Tokens("words", ["a", "b"], 9),
+        unit="who",
+        max_rows_per_unit=1,
+        neighbours="replace_one",
+    )
+    matrix = csr_matrix(np.ones((3, 2)))
+    assert tacit.Public(matrix, schema, units=[1, 2, 3]).units == 3
+    with pytest.raises(tacit.SourceError, match=says):
+        tacit.Public(matrix, schema, units=owners)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([Decimal(1), Decimal(2)], pa.decimal32(9, 0)),
+        pa.RunEndEncodedArray.from_arrays(pa.array([2], pa.int32()), pa.array(["yes"])),
+        pa.array([[1], [2]]),
+        pa.array([1, 2], pa.duration("s")),
+    ],
+    ids=lambda values: str(values.type),
+)
+def test_other_types_are_refused_by_name_before_the_charge(values):
+    with pytest.raises(tacit.SourceError, match="expected text, numbers or dates"):
+        tacit.Public(pa.table({"smoker": values}), smoking())

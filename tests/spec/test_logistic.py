@@ -28,8 +28,8 @@ def test_a_query_survives_being_saved(query):
 @pytest.mark.parametrize(
     ("make", "match"),
     [
-        (lambda: tacit.Logistic("y", (), 1.0), "at least one feature"),
-        (lambda: tacit.Logistic("y", ("x", "y"), 1.0), "not among them"),
+        (lambda: tacit.Logistic("y", (), 1.0), "and at least one"),
+        (lambda: tacit.Logistic("y", ("x", "y"), 1.0), "not among the features"),
         (lambda: tacit.Logistic("y", ("x", "x"), 1.0), "each feature once"),
         (lambda: tacit.Logistic("y", ("x",), 0.0), "precision=0.0 from 1e-6"),
         (lambda: tacit.Logistic("y", ("x",), float("nan")), "precision=nan"),

@@ -171,3 +171,74 @@ def test_text_that_is_not_canonical() -> None:
         with pytest.raises(QueryError) as refusal:
             Program(wrong)  # type: ignore[arg-type]
         one_sentence(refusal.value)
+
+
+# Axes that are not the row's own, after `vmap` those of the records
+
+
+def _operation(name: str, parameters: dict[str, Any], results: int = 1) -> dict[str, Any]:
+    """A program that applies one operation to its row and returns the row."""
+    return {
+        "format": "tacit-program/1",
+        "size": 3,
+        "inputs": [["float32", [3]]],
+        "constants": [],
+        "equations": [[name, parameters, [0], results]],
+        "outputs": [0],
+    }
+
+
+_ALONG = {
+    "sort": {"dimension": 0, "is_stable": True, "num_keys": 1},
+    "cumsum": {"axis": 0, "reverse": False},
+    "cumlogsumexp": {"axis": 0, "reverse": False},
+    "reduce_sum": {"axes": [0]},
+    "reduce_max": {"axes": [0]},
+    "argmax": {"axes": [0], "index_dtype": "int32"},
+    "rev": {"dimensions": [0]},
+    "concatenate": {"dimension": 0},
+    "stack": {"axis": 0},
+    "top_k": {"k": 1, "axis": 0},
+    "transpose": {"permutation": [0]},
+    "iota": {"dtype": "float32", "shape": [3], "dimension": 0},
+}
+
+
+@pytest.mark.parametrize("name", _ALONG)
+@pytest.mark.parametrize("axis", [-1, -2, -3, -(2**31), 2, 7])
+def test_an_axis_that_a_row_does_not_have_is_refused(name: str, axis: int):
+    """Side by side, axis -2 of a row is the axis of the records: `sort` went along it."""
+    good = _operation(name, _ALONG[name], 2 if name == "top_k" else 1)
+    if name == "iota":
+        good["equations"][0][2] = []
+    Program.from_dict(good)
+    bad = copy.deepcopy(good)
+    key = next(k for k in bad["equations"][0][1] if k.startswith(("axis", "axes", "dim", "perm")))
+    given = bad["equations"][0][1][key]
+    bad["equations"][0][1][key] = [axis] if isinstance(given, list) else axis
+    with pytest.raises(QueryError, match=f"that fit operation 0, '{name}'"):
+        Program.from_dict(bad)
+
+
+def test_loops_within_loops_end_in_time():
+    """A loop counts as its 100,000 rounds, so that no row can keep an answer from coming out."""
+
+    def nested(row: Any, _: Any) -> Any:
+        def inner(x: Any) -> Any:
+            return lax.while_loop(lambda y: y < row[0], lambda y: y + 1, x)
+
+        return lax.while_loop(lambda x: x < row[1], inner, row[0])[None]
+
+    with pytest.raises(QueryError, match="a while loop counts as 100000 rounds"):
+        trace(nested, 2, None)
+
+
+def test_scans_within_scans_are_not_unrolled_beyond_the_limit():
+    def nested(depth: int, x: Any) -> Any:
+        def body(carry: Any, _: Any) -> Any:
+            return (nested(depth - 1, carry) if depth else jax.numpy.sin(carry)), None
+
+        return lax.scan(body, x, None, length=64, unroll=32)[0]
+
+    with pytest.raises(QueryError, match="at most 10000 operations"):
+        trace(lambda row, _: nested(2, row), 2, None)

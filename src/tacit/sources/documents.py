@@ -10,6 +10,7 @@ from scipy.sparse import csr_matrix
 
 from tacit.sources import tables
 from tacit.sources.rows import owner, units_of
+from tacit.sources.source import check_column
 from tacit.spec.columns import Tokens
 from tacit.spec.errors import SourceError
 from tacit.spec.schema import Schema
@@ -133,8 +134,10 @@ def open_documents(matrix: Any, schema: Schema, owners: Any) -> DocumentSource:
             if owners is None
             else 'Expected unit="..." and max_rows_per_unit in the schema beside units=.'
         )
-    if owners is not None and len(owners) != matrix.shape[0]:
-        raise SourceError("Expected one entry of units= for each document.")
+    if owners is not None:
+        check_column(str(schema.unit), owners, schema)
+        if len(owners) != matrix.shape[0]:
+            raise SourceError("Expected one entry of units= for each document.")
     return DocumentSource(matrix, owners, column, schema.max_rows_per_unit)
 
 

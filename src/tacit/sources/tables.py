@@ -120,8 +120,7 @@ class _Categories:
 def _pieces(values: Any) -> Iterator[Raw]:
     if isinstance(values, pa.ChunkedArray):
         for first in range(0, len(values), BATCH):
-            piece = values.slice(first, BATCH).combine_chunks()
-            yield plain(piece)
+            yield _combined(values.slice(first, BATCH))
         return
     if not isinstance(values, (pa.Array, np.ndarray, list, tuple, _Categories)):
         cells = each(values) if hasattr(values, "__getitem__") else iter(values)
@@ -131,6 +130,17 @@ def _pieces(values: Any) -> Iterator[Raw]:
     for first in range(0, len(values), BATCH):
         piece = values[first : first + BATCH]
         yield _array(piece) if isinstance(piece, np.ndarray) else _kept(piece)
+
+
+def _combined(values: pa.ChunkedArray) -> Raw:
+    """Chunks as one array. Each is decoded first: chunks may have different dictionaries, whose
+    union need not fit the type of their indices."""
+    parts = [plain(chunk) for chunk in values.chunks]
+    parts = [
+        part.dictionary.take(part.indices) if isinstance(part, pa.DictionaryArray) else part
+        for part in parts
+    ]
+    return pa.chunked_array(parts, parts[0].type).combine_chunks() if parts else values
 
 
 def _kept(piece: Any) -> Raw:

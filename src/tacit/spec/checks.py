@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from tacit.spec.errors import QueryError
 
 
@@ -15,3 +17,11 @@ def distinct_columns(columns: Any, what: str = "column") -> tuple[str, ...]:
     if len(set(names)) < len(names):
         raise QueryError(f"Expected each {what} once, got {', '.join(names)[:200]}.")
     return names
+
+
+def doubles(value: Any) -> np.ndarray:
+    """A new array of doubles; complex numbers, texts and objects are refused."""
+    found = np.array(value)
+    if found.dtype.kind not in "biuf":
+        raise QueryError(f"Expected real numbers, got {found.dtype}.")
+    return found.astype(float)

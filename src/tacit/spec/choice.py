@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tacit.spec.checks import doubles
 from tacit.spec.errors import QueryError
 from tacit.spec.sums import BoundedSum
 
@@ -48,7 +49,7 @@ class Choice:
         options = scores.numbers
         if not 1 <= options <= MOST_OPTIONS:
             raise QueryError(f"Expected 1 to {MOST_OPTIONS} options, got {options}.")
-        given = (0.0,) * options if log_weights is None else tuple(map(float, log_weights))
+        given = (0.0,) * options if log_weights is None else tuple(doubles(log_weights).tolist())
         if len(given) != options or not all(math.isfinite(w) and abs(w) <= 1e6 for w in given):
             raise QueryError(f"Expected {options} log_weights, finite and within 1e6.")
         object.__setattr__(self, "scores", scores)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tacit.spec.checks import distinct_columns
+from tacit.spec.checks import distinct_columns, doubles
 from tacit.spec.draws import MOST_DRAWS
 from tacit.spec.errors import QueryError
 from tacit.spec.kernels import (
@@ -40,11 +40,11 @@ class Points:
     log_weights: np.ndarray
 
     def __init__(self, theta: Any, log_weights: Any = None) -> None:
-        places = np.array(theta, float)
+        places = doubles(theta)
         places = places[:, None] if places.ndim == 1 else places
         if places.ndim != 2 or not 1 <= len(places) <= MOST_POINTS or not places.shape[1]:
             raise QueryError(f"Expected 1 to {MOST_POINTS} points, a row of parameters each.")
-        weights = np.zeros(len(places)) if log_weights is None else np.array(log_weights, float)
+        weights = np.zeros(len(places)) if log_weights is None else doubles(log_weights)
         if weights.shape != (len(places),):
             raise QueryError(f"Expected {len(places)} log_weights, one for each point.")
         # Not (x > y): NaN is refused too.
@@ -74,7 +74,7 @@ class Box:
     high: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        low, high = (tuple(np.atleast_1d(np.array(x, float)).tolist()) for x in vars(self).values())
+        low, high = (tuple(np.atleast_1d(doubles(x)).tolist()) for x in vars(self).values())
         wide = all(1e-6 <= b - a <= 1e6 and abs(a) <= 1e6 for a, b in zip(low, high))
         if len(low) != len(high) or not 1 <= len(low) <= MOST_SIZE or not wide:
             raise QueryError(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from tacit.spec.checks import distinct_columns
+from tacit.spec.checks import distinct_columns, doubles
 from tacit.spec.errors import QueryError
 from tacit.spec.keys import Is, Key, key_from_plain, key_to_plain
 
@@ -50,7 +50,7 @@ class TruncatedDirichlet:
             raise QueryError(
                 f"Expected prior={self.prior!r} to be 2 to {MOST_LEVELS} numbers from 1e-6 to 1e9."
             )
-        object.__setattr__(self, "prior", tuple(map(float, prior)))
+        object.__setattr__(self, "prior", tuple(doubles(list(prior)).tolist()))
         object.__setattr__(self, "truncation", checked_truncation(self.truncation, len(prior)))
 
     def to_dict(self) -> dict[str, Any]:
@@ -94,7 +94,7 @@ class BoundedNormal:
             raise QueryError(
                 f"Expected sd and the prior's sd >= 1e-100 and low={self.low} < high={self.high}."
             )
-        object.__setattr__(self, "prior", tuple(map(float, self.prior)))
+        object.__setattr__(self, "prior", tuple(doubles(list(self.prior)).tolist()))
         for what in ("sd", "low", "high"):
             object.__setattr__(self, what, float(getattr(self, what)))
 

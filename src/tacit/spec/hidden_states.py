@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tacit.spec.checks import doubles
 from tacit.spec.errors import QueryError
 
 MOST_STATES = 1000
@@ -62,9 +63,7 @@ class StatePaths:
     profiles: tuple[np.ndarray, ...]
 
     def __post_init__(self) -> None:
-        given = [
-            np.atleast_1d(np.array(x, float)) for x in (self.start, self.transition, *self.profiles)
-        ]
+        given = [np.atleast_1d(doubles(x)) for x in (self.start, self.transition, *self.profiles)]
         states = len(given[0])
         if not 1 <= states <= MOST_STATES or len(self.profiles) != len(self.panel.emissions):
             raise QueryError("Expected 1 to 1000 states and a profile table for each emission.")

@@ -137,6 +137,8 @@ def operations() -> dict[str, Operation]:
         types = dict(item.split(":") for item in parameters.split())
         for name in set(names.split()) & set(found):
             apply = _APPLIED.get(name, found[name].bind)
+            if name in _INDICES:
+                apply = _widened(apply, _INDICES[name])
             table[name] = Operation(name, found[name], types, apply)
     return table
 
@@ -232,9 +234,37 @@ def _scatter(name: str) -> Callable[..., Any]:
     return apply
 
 
+def _widened(apply: Callable[..., Any], indices: slice) -> Callable[..., Any]:
+    """Apply an operation with indices of 32 bits at least.
+
+    In a loop over rows XLA may merge the row's index with the loop's and compute both in the type
+    of the former: with 8 bits that came to other rows.
+    """  # proof: programs
+
+    def with_wide_indices(*values: Any, **parameters: Any) -> Any:
+        from jax import lax
+
+        given = list(values)
+        given[indices] = [
+            value
+            if str(value.dtype) in ("int32", "int64")
+            else lax.convert_element_type(value, np.int32)
+            for value in values[indices]
+        ]
+        return apply(*given, **parameters)
+
+    return with_wide_indices
+
+
 _SCATTERS = ("scatter", *(f"scatter-{how}" for how in ("add", "max", "min", "mul", "sub")))
 # JAX's public functions make what these primitives need besides.
 _APPLIED: dict[str, Callable[..., Any]] = {
     "while": _while,
     **{name: _scatter(name) for name in _SCATTERS},
+}
+# Which operands of an operation are indices.
+_INDICES = {
+    "dynamic_slice": slice(1, None),
+    "dynamic_update_slice": slice(2, None),
+    **dict.fromkeys(("gather", *_SCATTERS), slice(1, 2)),
 }

@@ -8,8 +8,10 @@ what JAX makes of them is checked again. Whatever JAX raises becomes one sentenc
 from __future__ import annotations
 
 import base64
+import enum
 import json
 import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -19,6 +21,7 @@ import numpy as np
 from tacit.spec.errors import QueryError
 from tacit.spec.primitives import (
     LOOPS,
+    MOST_ROUNDS,
     NOTHING,
     Operation,
     identities,
@@ -34,9 +37,14 @@ MOST_TEXT = 4_000_000
 MOST_CONSTANTS = 1_000_000
 MOST_NUMBERS = 10_000_000  # of one intermediate value of one row
 MOST_WORK = 1_000_000_000  # numbers computed for one row
-MOST_ROUNDS, MOST_UNROLLED = 1_000_000, 64
+MOST_LENGTH, MOST_UNROLLED = 1_000_000, 64  # of a scan
 DEEPEST, MOST_AXES, MOST_VALUES = 8, 16, 1_000
 _PARTS = {"inputs", "constants", "equations", "outputs"}
+# Integer parameters that may be negative. All others are axes, sizes and counts: after `vmap` a
+# negative axis would be that of the records.
+_SIGNED = {("integer_pow", "y"), ("pad", "padding_config"), ("conv_general_dilated", "padding")}
+_SIGNED |= {(f"reduce_window_{how}", "padding") for how in ("max", "min", "sum")}
+_AXES = {"axis", "axes", "dimension", "dimensions", "permutation"}
 _CUBIC = ("cholesky", "eigh", "lu", "qr", "svd", "triangular_solve")
 
 
@@ -61,8 +69,11 @@ class _Reader:
     largest: int = 1
     loops: bool = False
 
-    def scope(self, data: Any, depth: int, times: int) -> Any:
-        """A closed jaxpr of inputs, constants, equations and outputs, run `times` for one row."""
+    def scope(self, data: Any, depth: int, times: int, copies: int) -> Any:
+        """A closed jaxpr of inputs, constants, equations and outputs.
+
+        It is run `times` for one row at the most, and compiled in `copies`.
+        """
         import jax
 
         if depth > DEEPEST:
@@ -79,7 +90,7 @@ class _Reader:
         known = len(inputs) + len(constants)
         steps = []
         for item in data["equations"]:
-            step = self.equation(item, known, depth, times)
+            step = self.equation(item, known, depth, times, copies)
             steps.append(step)
             known += step[3]
         outputs = _places(data["outputs"], known)
@@ -93,10 +104,10 @@ class _Reader:
         return jax.make_jaxpr(run)(*inputs)
 
     def equation(
-        self, item: Any, known: int, depth: int, times: int
+        self, item: Any, known: int, depth: int, times: int, copies: int
     ) -> tuple[Operation, dict[str, Any], list[int], int]:
         """An operation, its parameters, where its inputs are, and how many results it has."""
-        self.equations += 1
+        self.equations += copies
         if self.equations > MOST_EQUATIONS:
             raise _refused(f"at most {MOST_EQUATIONS} operations")
         if not isinstance(item, list) or len(item) != 4 or not isinstance(item[0], str):
@@ -112,17 +123,22 @@ class _Reader:
         if not isinstance(given, dict) or set(given) != written:
             raise _refused(f"the parameters {', '.join(sorted(written)) or '(none)'} of {name!r}")
         if name == "scan":
-            if not _whole(given["length"], 0, MOST_ROUNDS):
-                raise _refused(f"a scan of at most {MOST_ROUNDS} rounds")
+            if not _whole(given["length"], 0, MOST_LENGTH):
+                raise _refused(f"a scan of at most {MOST_LENGTH} rounds")
             if not _whole(given["unroll"], 1, MOST_UNROLLED):
                 raise _refused(f"a scan unrolled at most {MOST_UNROLLED} times")
-            times *= max(1, given["length"])
+            times, copies = times * max(1, given["length"]), copies * given["unroll"]
+        if name == "while":
+            times *= MOST_ROUNDS  # proof: programs. Every program ends, whatever the row.
         self.loops |= name in LOOPS
         params = {}
         for key, kind in kinds.items():
             try:
                 params[key] = read(
-                    kind, given.get(key), lambda part: self.scope(part, depth + 1, times), self.x64
+                    kind,
+                    given.get(key),
+                    lambda part: self.scope(part, depth + 1, times, copies),
+                    self.x64,
                 )
             except QueryError:
                 raise
@@ -135,6 +151,7 @@ class _Reader:
         operation, params, _, count = step
         name = operation.name
         try:
+            _check_axes(name, operation.parameters, params, values)
             results = operation.apply(*values, **params)
             listed = list(results) if isinstance(results, (tuple, list)) else [results]
             shapes = [tuple(int(side) for side in value.shape) for value in listed]
@@ -149,7 +166,10 @@ class _Reader:
         self.largest = max(self.largest, largest)
         self.work += times * work
         if self.work > MOST_WORK:
-            raise _refused(f"at most {MOST_WORK} numbers computed for one row")
+            raise _refused(
+                f"at most {MOST_WORK} numbers computed for one row, where a while loop counts as "
+                f"{MOST_ROUNDS} rounds"
+            )
         return listed
 
     def type(self, item: Any, keys: bool) -> Any:
@@ -217,7 +237,7 @@ def rebuilt(text: str) -> Rebuilt:
     reader = _Reader(first[0] == "float64")
     with jax.enable_x64(reader.x64):
         try:
-            jaxpr = reader.scope(data, 0, 1)
+            jaxpr = reader.scope(data, 0, 1, 1)
             _check(jaxpr, first[0], size, reader.loops)
         except QueryError:
             raise
@@ -240,13 +260,14 @@ def _check(program: Any, dtype: str, size: int, loops: bool) -> None:
     if outputs != [(dtype, (size,))]:
         raise _refused(f"one vector of {size} results of type {dtype}")
     check_jaxpr(program.jaxpr)
-    # Lowered as the wall runs it: over rows side by side, or one by one where there are loops.
+    # Lowered for one row, where every axis is the row's own, and over rows side by side.
     row, *leaves = (jax.ShapeDtypeStruct(a.shape, a.dtype) for a in program.in_avals)
     of_row = jaxpr_as_fun(program)
+    jax.jit(of_row).lower(row, *leaves)
     if not loops:
         of_row = jax.vmap(of_row, in_axes=(0, *(None for _ in leaves)))
         row = jax.ShapeDtypeStruct((8, *row.shape), row.dtype)
-    jax.jit(of_row).lower(row, *leaves)
+        jax.jit(of_row).lower(row, *leaves)
 
 
 def _primitives(jaxpr: Any) -> Any:
@@ -257,6 +278,33 @@ def _primitives(jaxpr: Any) -> Any:
         yield equation.primitive
         for inner in jaxprs_in_params(equation.params):
             yield from _primitives(inner)
+
+
+def _check_axes(
+    name: str, kinds: Mapping[str, str], params: dict[str, Any], values: list[Any]
+) -> None:
+    """Refuse axes that the values do not have: side by side they could be the axis of records."""
+    # proof: programs
+    for key, value in params.items():
+        if kinds[key] in ("int", "ints", "gather", "scatter", "convolution"):
+            numbers = list(_integers(value))
+            if (name, key) not in _SIGNED and min(numbers, default=0) < 0:
+                raise ValueError("a negative axis, size or count")
+            if key in _AXES and values:
+                axes = values[0].ndim + (name == "stack")
+                if max(numbers, default=0) >= max(axes, 1):
+                    raise ValueError("an axis beyond the last")
+
+
+def _integers(value: Any) -> Iterator[int]:
+    """All integers in a parameter of nested tuples and named tuples."""
+    if isinstance(value, (tuple, list)):
+        for part in value:
+            yield from _integers(part)
+    elif hasattr(value, "__dict__"):
+        yield from _integers(tuple(vars(value).values()))
+    elif isinstance(value, int) and not isinstance(value, (bool, enum.Enum)):
+        yield value
 
 
 def _work(name: str, params: dict[str, Any], inputs: list[Any], outputs: list[Any]) -> int:

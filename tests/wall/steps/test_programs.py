@@ -134,3 +134,24 @@ def test_a_program_is_compiled_once_for_all_its_states_and_bounds():
     again = tacit.Program.from_dict(dense().kernel.to_dict())
     assert programs.compiled(again) is before
     assert programs.compiled(dense(clip=7.0, state=np.ones(3)).kernel) is before
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8", "int16"])
+@pytest.mark.parametrize("loops", [False, True])
+def test_narrow_indices_stay_within_their_row(kind, loops):
+    """XLA merged a row's index of 8 bits with the loop's over rows, which came to other rows."""
+    jax = pytest.importorskip("jax")
+
+    def of_row(row, _):
+        start = row[0].astype(kind)
+        found = jax.lax.dynamic_slice(row, (start,), (1,))
+        if loops:
+            found = jax.lax.while_loop(lambda x: x[0] < -5, lambda x: x + 1, found)
+        return found + row[start]
+
+    program = tacit.trace(of_row, 3, None)
+    compiled = programs.compiled(program)
+    rng = np.random.default_rng(0)
+    rows = np.column_stack([rng.integers(0, 3, 512), rng.random((512, 2))]).astype(np.float32)
+    found = np.asarray(compiled.run(rows, ()))[:, 0]
+    np.testing.assert_array_equal(found, 2 * rows[np.arange(512), rows[:, 0].astype(int)])

@@ -45,16 +45,27 @@ def compiled(program: Program) -> Compiled:
     import jax
 
     of_row = program.function()
-    ways = [jax.jit(lambda rows, leaves: jax.lax.map(lambda row: of_row(row, leaves), rows))]
+
+    def one_by_one(rows: Any, leaves: Any) -> Any:
+        # The barrier keeps XLA from merging the program's own slices with that of its row.
+        alone = lambda row: of_row(jax.lax.optimization_barrier(row), leaves)  # noqa: E731
+        return jax.lax.map(alone, rows)
+
+    ways = [jax.jit(one_by_one)]
     # Side by side, when a row's loop has ended could depend on when the others' do.
     if not program.loops:
         ways.insert(0, jax.jit(jax.vmap(of_row, in_axes=(0, None))))
     most = max(1, _CHUNK_NUMBERS // max(program.size, program.largest))
     chunk = max(8, min(_CHUNK, 2 ** int(np.log2(most))))
     for run in ways:
-        if _alike(program, run, chunk):
-            wide = _WIDE if chunk == _CHUNK and _alike(program, run, _WIDE) else chunk
-            return Compiled(program, run, chunk, wide)
+        try:
+            if _alike(program, run, chunk):
+                wide = _WIDE if chunk == _CHUNK and _alike(program, run, _WIDE) else chunk
+                return Compiled(program, run, chunk, wide)
+        except Exception:  # noqa: BLE001 - whatever XLA raises, on synthetic rows
+            raise QueryError(
+                "XLA cannot compile this program. Nothing was charged or read."
+            ) from None
     raise QueryError("XLA computes this program differently at different places of a chunk.")
 
 
