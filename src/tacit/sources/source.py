@@ -24,9 +24,11 @@ from tacit.spec.schema import Schema
 Batches = Callable[[Sequence[str]], Iterator[list[Raw]]]
 # The types that `cells` reads; any other is refused by its name, before a cell is seen.
 _READ = (
-    *("null", "boolean", "integer", "floating", "decimal128", "decimal256", "date", "timestamp"),
-    *("string", "large_string", "string_view", "binary", "large_binary", "binary_view"),
-    "fixed_size_binary",
+    *(pa.types.is_null, pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating),
+    *(pa.types.is_decimal128, pa.types.is_decimal256, pa.types.is_date, pa.types.is_timestamp),
+    *(pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view),
+    *(pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view),
+    pa.types.is_fixed_size_binary,
 )
 _LONG_NUMBER = re.compile(r"[+-]?[0-9]{16,}")
 
@@ -143,7 +145,7 @@ def _check_type(name: str, dtype: pa.DataType, schema: Schema) -> None:
             dtype = dtype.value_type
         else:
             break
-    if not any(getattr(pa.types, f"is_{kind}")(dtype) for kind in _READ):
+    if not any(is_read(dtype) for is_read in _READ):
         raise SourceError(f"Column {name!r} has type {dtype}; expected text, numbers or dates.")
     if name == schema.unit:
         if pa.types.is_temporal(dtype):
