@@ -14,7 +14,7 @@ from tacit.kernels import KERNELS, DocumentKernel
 from tacit.sources.data import AnySource, Data, load
 from tacit.sources.documents import Documents
 from tacit.sources.rows import Rows
-from tacit.spec.columns import Tokens
+from tacit.spec.columns import Column, Tokens
 from tacit.spec.errors import QueryError
 from tacit.spec.kernels import Kernel
 from tacit.spec.mechanisms import Gaussian, Laplace
@@ -37,6 +37,7 @@ class BoundedSums:
 
     query: BoundedSum
     schema: Schema
+    columns: tuple[Column, ...]
     blocks: tuple[Block, ...]
     state: tuple[np.ndarray, ...] = field(repr=False)
 
@@ -72,7 +73,7 @@ class BoundedSums:
         """The same kernel and bounds at another state, which is checked like the first."""
         query = self.query.at(state)
         other = object.__new__(BoundedSums)
-        other.__dict__.update(self.__dict__, query=query, state=_checked(query, self.schema))
+        other.__dict__.update(self.__dict__, query=query, state=_checked_state(query, self.columns))
         return other
 
     def start(self, data: Data, units: np.ndarray, noise: tuple[Noise, ...]) -> Pending:
@@ -94,8 +95,11 @@ class BoundedSums:
 
 def resolve_sum(query: BoundedSum, schema: Schema) -> BoundedSums:
     """Check the kernel, its state and the shapes against the schema. Opens no data."""
+    columns = tuple(schema[name] for name in query.columns)
+    if isinstance(query.kernel, Program):
+        _check_program(query, columns)
     blocks = tuple(_block(name, bound) for name, bound in query.blocks)
-    return BoundedSums(query, schema, blocks, _checked(query, schema))
+    return BoundedSums(query, schema, columns, blocks, _checked_state(query, columns))
 
 
 STEPS: Mapping[type, Any] = {BoundedSum: resolve_sum}
@@ -106,9 +110,22 @@ def _block(name: str, bound: Bound) -> Block:
     return Block(name, axes)
 
 
-def _checked(query: BoundedSum, schema: Schema) -> tuple[np.ndarray, ...]:
+def _check_program(query: BoundedSum, columns: tuple[Column, ...]) -> None:
+    """Refuse a program that does not fit the columns and blocks, or that XLA cannot compile."""
+    program = query.kernel
+    assert isinstance(program, Program)
+    if any(isinstance(column, Tokens) for column in columns):
+        raise QueryError("Expected columns of numbers for a program, and no Tokens.")
+    if (program.columns, program.size) != (len(columns), query.numbers):
+        raise QueryError(
+            f"Expected a program of {len(columns)} columns that gives {query.numbers} "
+            f"numbers, got one of {program.columns} that gives {program.size}."
+        )
+    compiled(program)
+
+
+def _checked_state(query: BoundedSum, columns: tuple[Column, ...]) -> tuple[np.ndarray, ...]:
     """The state in the form that the kernel or program takes; anything else is refused."""
-    columns = [schema[name] for name in query.columns]
     match query.kernel:
         case Kernel(name=name):
             kernel = KERNELS.get(name)
@@ -121,13 +138,5 @@ def _checked(query: BoundedSum, schema: Schema) -> tuple[np.ndarray, ...]:
             kernel.check(state, columns, [bound.shape for bound in query.bounds])
             return state
         case Program() as program:
-            if any(isinstance(column, Tokens) for column in columns):
-                raise QueryError("Expected columns of numbers for a program, and no Tokens.")
-            if (program.columns, program.size) != (len(columns), query.numbers):
-                raise QueryError(
-                    f"Expected a program of {len(columns)} columns that gives {query.numbers} "
-                    f"numbers, got one of {program.columns} that gives {program.size}."
-                )
             refuse_debugging()
-            compiled(program)
             return program.leaves(query.state)
