@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 Raw = Any  # pa.Array | Sequence[object]
 
 TEXT = pa.large_binary()  # bytes, so that text of any encoding is text
+_FEW_TEXTS = 4096  # to remember: beyond them a column has more texts than pay
 NO_MOMENT = np.iinfo(np.int64).min
 _BLANKS = " \t\n\r\v\f"
 _NUMBER = r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
@@ -160,7 +161,7 @@ def _printed(moment: int, aware: bool) -> bytes:
 def text(values: Raw) -> pa.Array:
     """`text_of` each cell of a column."""
     if not isinstance(values, pa.Array):
-        return pa.array([text_of(cell) for cell in values], TEXT)
+        return pa.array(_for_each(text_of, values), TEXT)
     if _textual(values.type):
         blanks = pc.ascii_trim(values.cast(TEXT).view(pa.large_string()), characters=_BLANKS)
         return blanks.view(TEXT)
@@ -176,7 +177,7 @@ def text(values: Raw) -> pa.Array:
 def number(values: Raw) -> np.ndarray:
     """`number_of` each cell of a column."""
     if not isinstance(values, pa.Array):
-        return np.fromiter((number_of(cell) for cell in values), float, len(values))
+        return np.array(_for_each(number_of, values), float)
     if isinstance(values, pa.DictionaryArray):
         return _doubles(pa.array(number(values.dictionary)).take(values.indices))
     if _textual(values.type):
@@ -196,7 +197,7 @@ def number(values: Raw) -> np.ndarray:
 def moment(values: Raw) -> np.ndarray:
     """`moment_of` each cell of a column."""
     if not isinstance(values, pa.Array):
-        return np.fromiter((moment_of(cell) for cell in values), np.int64, len(values))
+        return np.array(_for_each(moment_of, values), np.int64)
     if isinstance(values, pa.DictionaryArray):
         found = pa.array(moment(values.dictionary)).take(values.indices)
         return _integers(found, NO_MOMENT)
@@ -210,6 +211,22 @@ def moment(values: Raw) -> np.ndarray:
         known = ticks != NO_MOMENT
         return _scaled(ticks, known, max(10**6 // per_second, 1), max(per_second // 10**6, 1))
     return _integers(_by_distinct(text(values), moment_of, pa.int64()), NO_MOMENT)
+
+
+def _for_each(rule: Callable[[Any], Any], cells: Raw) -> list[Any]:
+    """A rule for each cell; for equal texts it is applied once, while they are few."""
+    known: dict[str, Any] = {}
+    found = []
+    for cell in cells:
+        if type(cell) is not str:
+            found.append(rule(cell))
+            continue
+        if cell not in known:
+            if len(known) == _FEW_TEXTS:
+                known.clear()
+            known[cell] = rule(cell)
+        found.append(known[cell])
+    return found
 
 
 def _textual(dtype: pa.DataType) -> bool:

@@ -153,6 +153,11 @@ def _array(values: np.ndarray) -> Raw:
         return arrow_of_times(values)
     if values.dtype.kind in "biuf":
         return plain(pa.array(values.astype(_native(values.dtype)), from_pandas=False))
+    if values.dtype.kind in "US":
+        try:
+            return values.tolist()
+        except (SystemError, ValueError):  # a code point that is none: its cell alone is missing
+            pass
     return list(each(values))
 
 
