@@ -70,14 +70,15 @@ def _in_bulk(noise: Noise, size: int, entropy: Entropy) -> np.ndarray:
     several = int(_filler(noise)[1] * size) // _THREADED
     threads = min(_CORES, several) if entropy is os_entropy else 1
     if threads < 2:
-        return _filled(noise, size, entropy)
-    sizes = [size * (i + 1) // threads - size * i // threads for i in range(threads)]
+        return _fill(noise, np.zeros(size, np.int64), entropy)
+    out = np.zeros(size, np.int64)
     with ThreadPoolExecutor(threads) as pool:
-        return np.concatenate(list(pool.map(lambda part: _filled(noise, part, entropy), sizes)))
+        list(pool.map(lambda part: _fill(noise, part, entropy), np.array_split(out, threads)))
+    return out
 
 
-def _filled(noise: Noise, size: int, entropy: Entropy) -> np.ndarray:
-    out, done = np.zeros(size, np.int64), 0
+def _fill(noise: Noise, out: np.ndarray, entropy: Entropy) -> np.ndarray:
+    size, done = out.size, 0
     fill, each = _filler(noise)
     left = entropy(int(each * size) + 128)
     while done < size:

@@ -129,8 +129,8 @@ class Lease:
         # Drawn while the kernel runs. An empty batch gets its noise like any other.
         drawn = [draw(law, b.numbers, self._entropy) for law, b in zip(noise, sums.bounds)]
         total = shielded(pending)
-        released = total + (drawn[0] if len(drawn) == 1 else np.concatenate(drawn))
-        return publish(sums, noise, data.units, released, checked.certificate)
+        total += drawn[0] if len(drawn) == 1 else np.concatenate(drawn)
+        return publish(sums, noise, data.units, total, checked.certificate)
 
     def _draw(self, query: Query, steps: Steps) -> Release:
         """One draw, at the temperature that the step's epsilon affords."""

@@ -167,4 +167,7 @@ def _threaded(part: Callable[[np.ndarray], np.ndarray], units: np.ndarray, size:
     if threads == 1:
         return part(units)
     with ThreadPoolExecutor(threads) as pool:
-        return sum(pool.map(part, np.array_split(units, threads)))
+        first, *others = pool.map(part, np.array_split(units, threads))
+    for other in others:
+        first += other
+    return first
