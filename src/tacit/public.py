@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tacit.sources.data import open_data, units_of_data
-from tacit.spec.budget import Spent
+from tacit.spec.budget import Budget, Spent
 from tacit.spec.certificate import Certificate
 from tacit.spec.errors import SchemaError
 from tacit.spec.mechanisms import Exact, Mechanism
@@ -23,7 +23,7 @@ from tacit.wall.answers import TIERS, Answer, Answers, calibrated, describe, pub
 from tacit.wall.noise import Entropy, os_entropy
 from tacit.wall.statistics.statistic import Statistic
 from tacit.wall.steps.lease import Lease, Loaded
-from tacit.wall.wall import check_plan, plan_events
+from tacit.wall.steps.plans import check_plan, plan_events
 
 
 class Public:
@@ -65,6 +65,10 @@ class Public:
     def quote(self, query: Query, mechanism: Mechanism) -> Quote:
         """How noisy a release would be; nothing is spent here."""
         return Quote(None, law_of(self._answers.resolve(query, self._schema), mechanism))
+
+    def price(self, query: Query, mechanism: Mechanism) -> Budget:
+        """What a wall would charge for a release."""
+        return calibrated(self._answers.resolve(query, self._schema), mechanism).cost
 
     def release(self, query: Query, mechanism: Mechanism, *, name: str | None = None) -> Release:
         """Answer a query with the wall's noise law, or none."""

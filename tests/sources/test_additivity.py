@@ -110,7 +110,7 @@ def read(values, spec):
     schema = tacit.Schema(spec, neighbours="add_remove")
     try:
         source = open_source({"x": values}, schema)
-    except tacit.SourceError:
+    except tacit.errors.SourceError:
         return None
     return np.concatenate([decoded(spec, raw) for (raw,) in source.batches(["x"])])
 
@@ -230,8 +230,8 @@ COLUMNS = (
     tacit.Time("seen", "2004-12-30", "2005-01-02", every="day"),
 )
 QUERIES = {
-    "counts": tacit.Counts([("flag", "seen")]),
-    "moments": tacit.Moments(("flag", "score")),
+    "counts": tacit.queries.Counts([("flag", "seen")]),
+    "moments": tacit.queries.Moments(("flag", "score")),
 }
 
 
@@ -273,7 +273,7 @@ def test_what_a_unit_adds_is_its_own_and_bounded(company, mine):
                 assert n - m == 1
                 added.add(tuple(after - before))
         assert len(added) == 1
-        assert isinstance(query, tacit.Moments) or np.abs(np.array(list(added))).sum() <= 2
+        assert isinstance(query, tacit.queries.Moments) or np.abs(np.array(list(added))).sum() <= 2
 
 
 def test_one_cell_of_a_boolean_column_moves_a_count_by_one():
@@ -286,7 +286,7 @@ def test_one_cell_of_a_boolean_column_moves_a_count_by_one():
             after = pd.Series([odd, *column[1:]])
             counts = [
                 tacit.Public(pd.DataFrame({"x": s}), schema).release(
-                    tacit.Counts("x"), tacit.Exact()
+                    tacit.queries.Counts("x"), tacit.Exact()
                 )
                 for s in (before, after)
             ]
@@ -300,7 +300,7 @@ def test_the_rows_of_one_person_count_as_often_as_the_schema_says():
     )
     me = [uuid.UUID(int=5) for _ in range(1000)]
     data = pl.DataFrame({"x": ["a"] * 1000, "who": pl.Series(me, dtype=pl.Object)})
-    counts = tacit.Public(data, schema).release(tacit.Counts("x"), tacit.Exact())
+    counts = tacit.Public(data, schema).release(tacit.queries.Counts("x"), tacit.Exact())
     assert counts.value.tolist() == [1, 0]
 
 
@@ -309,10 +309,10 @@ def test_ids_that_a_float_column_merged_are_refused():
     schema = tacit.Schema(
         tacit.Categorical("x", ["a"]), unit="who", max_rows_per_unit=1, neighbours="add_remove"
     )
-    with pytest.raises(tacit.SourceError, match="Int64"):
+    with pytest.raises(tacit.errors.SourceError, match="Int64"):
         tacit.Public(frame, schema)
     levels = tacit.Schema(tacit.Categorical("who", [str(2**60)]), neighbours="add_remove")
-    with pytest.raises(tacit.SourceError, match="become equal"):
+    with pytest.raises(tacit.errors.SourceError, match="become equal"):
         tacit.Public(frame, levels)
 
 
@@ -324,7 +324,7 @@ def test_only_tables_that_duckdb_stores_are_read(tmp_path):
     schema = tacit.Schema(tacit.Integer("age", 0, 99), neighbours="add_remove")
     duck = ibis.duckdb.connect()
     stored = duck.create_table("visits", pa.table({"age": ["17", "unknown", "18"]}))
-    counts = tacit.Public(stored, schema).release(tacit.Counts("age"), tacit.Exact())
+    counts = tacit.Public(stored, schema).release(tacit.queries.Counts("age"), tacit.Exact())
     assert counts.value.sum() == 3
     view = duck.create_view("cast", stored.mutate(age=stored.age.cast("int64")))
     pq.write_table(pa.table({"age": [1]}), tmp_path / "a.parquet")
@@ -335,7 +335,7 @@ def test_only_tables_that_duckdb_stores_are_read(tmp_path):
         (ibis.memtable({"age": [1]}), "the table itself"),
         (ibis.sqlite.connect().create_table("t", schema=ibis.schema({"age": "int64"})), "sqlite"),
     ):
-        with pytest.raises(tacit.SourceError, match=says):
+        with pytest.raises(tacit.errors.SourceError, match=says):
             tacit.Wall(table, schema, budget=tacit.Budget(1), ledger=":memory:")
 
 
@@ -391,7 +391,7 @@ def test_order_and_kind_of_source_do_not_matter(tmp_path):
         pl.from_pandas(frame),
         ibis.duckdb.connect().create_table("t", frame),
     ]
-    for query in (tacit.Counts("flag"), tacit.Moments(("flag", "score"))):
+    for query in (tacit.queries.Counts("flag"), tacit.queries.Moments(("flag", "score"))):
         found = [statistic(source, schema, query) for source in sources]
         for steps, n in found[1:]:
             np.testing.assert_array_equal(steps, found[0][0])
@@ -410,6 +410,6 @@ def test_reading_is_one_look(tmp_path):
         return batches(names)
 
     object.__setattr__(public._source, "batches", counted)
-    for query in (tacit.Counts("x"), tacit.Moments("x")):
+    for query in (tacit.queries.Counts("x"), tacit.queries.Moments("x")):
         assert public.release(query, tacit.Exact()).n == 3
     assert next(reads) == 2

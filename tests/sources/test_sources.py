@@ -29,7 +29,7 @@ SCHEMA = tacit.Schema(
     max_rows_per_unit=2,
     neighbours="replace_one",
 )
-QUERY = tacit.Counts(["smoker", "age"])
+QUERY = tacit.queries.Counts(["smoker", "age"])
 
 
 def as_csv(path: Path, newline: str = "\n", opener=open) -> Path:
@@ -89,7 +89,9 @@ def column_of_numbers():
 def test_numbers_mean_the_same_in_every_type(levels):
     schema = tacit.Schema(tacit.Categorical("x", levels), neighbours="add_remove")
     for column in column_of_numbers():
-        assert exact({"x": column}, schema, tacit.Counts("x")).tolist() == [1, 3, 0], type(column)
+        assert exact({"x": column}, schema, tacit.queries.Counts("x")).tolist() == [1, 3, 0], type(
+            column
+        )
 
 
 @pytest.mark.parametrize(
@@ -106,7 +108,7 @@ def test_one_odd_cell_changes_no_other(odd):
                 lambda c: pd.Series(c, dtype=object),
             ):
                 data = {"x": make([*cells, odd])}
-                assert exact(data, schema, tacit.Counts("x")).tolist() == [1, 2, 1]
+                assert exact(data, schema, tacit.queries.Counts("x")).tolist() == [1, 2, 1]
 
 
 @pytest.mark.parametrize(
@@ -120,7 +122,7 @@ def test_one_odd_cell_changes_no_other(odd):
 )
 def test_booleans(column):
     schema = tacit.Schema(tacit.Categorical("x", [False, True]), neighbours="add_remove")
-    assert exact({"x": column}, schema, tacit.Counts("x")).tolist() == [1, 2, 0]
+    assert exact({"x": column}, schema, tacit.queries.Counts("x")).tolist() == [1, 2, 0]
 
 
 def moments():
@@ -141,7 +143,10 @@ def test_moments_fall_into_public_periods():
         ):
             column_spec = tacit.Time("t", start, end, every=every)
             schema = tacit.Schema(column_spec, neighbours="add_remove")
-            assert exact(data, schema, tacit.Counts("t")).tolist() == counts, (column, every)
+            assert exact(data, schema, tacit.queries.Counts("t")).tolist() == counts, (
+                column,
+                every,
+            )
 
 
 NASTY = [
@@ -168,7 +173,7 @@ def test_no_cell_can_fail(name):
     names = [*(column.name for column in schema.columns), "u"]
     cells = ["yes", "1", "3", "0.5", "2005-01-02", "2005-02-01", "someone"]
     good = dict(zip(names, cells, strict=True))
-    query = tacit.Counts(["c", "i", "n", "t", "m"])
+    query = tacit.queries.Counts(["c", "i", "n", "t", "m"])
     base = exact({key: [value] for key, value in good.items()}, schema, query)
     data = {key: [value] * (len(NASTY) + 1) for key, value in good.items()}
     data["u"] = [f"person {i}" for i in range(len(NASTY) + 1)]
@@ -197,7 +202,7 @@ def test_no_bytes_in_a_csv_can_fail(tmp_path, body, single, crlf):
     path = tmp_path / "fuzz.csv"
     text = (b"smoker\n" if single else b"smoker,age\n") + bytes(body)
     path.write_bytes(text.replace(b"\n", b"\r\n") if crlf else text)
-    release = tacit.Public(path, smoking()).release(tacit.Counts("smoker"), tacit.Exact())
+    release = tacit.Public(path, smoking()).release(tacit.queries.Counts("smoker"), tacit.Exact())
     assert release.value.sum() == release.n
 
 
@@ -216,7 +221,7 @@ def test_what_a_csv_writer_wrote_is_read_back(tmp_path, rows, terminator):
     with path.open("w", newline="", encoding="utf-8", errors="surrogatepass") as file:
         writer = csv.writer(file, lineterminator=terminator)
         writer.writerows([("note", "smoker"), *rows])
-    counts = exact(path, smoking("add_remove"), tacit.Counts("smoker"))
+    counts = exact(path, smoking("add_remove"), tacit.queries.Counts("smoker"))
     said = [smoker for _, smoker in rows]
     assert counts.tolist() == [said.count("no"), said.count("yes"), said.count("?")]
 
@@ -225,7 +230,7 @@ def test_what_a_csv_writer_wrote_is_read_back(tmp_path, rows, terminator):
 def test_a_long_cell_does_not_lose_its_row(tmp_path, cell):
     path = tmp_path / "long.csv"
     path.write_text(f"note,smoker\nshort,yes\n{cell},yes\nshort,no\n")
-    release = tacit.Public(path, smoking()).release(tacit.Counts("smoker"), tacit.Exact())
+    release = tacit.Public(path, smoking()).release(tacit.queries.Counts("smoker"), tacit.Exact())
     assert (release.n, release.value.tolist()) == (3, [1, 2, 0])
 
 
@@ -240,7 +245,7 @@ def test_a_csv_row_is_never_lost(tmp_path):
         b"Cy, yes \r\n"
         b",\r\n"
     )
-    assert exact(path, smoking("add_remove"), tacit.Counts("smoker")).tolist() == [1, 3, 2]
+    assert exact(path, smoking("add_remove"), tacit.queries.Counts("smoker")).tolist() == [1, 3, 2]
 
 
 def test_an_empty_table_is_an_answer(tmp_path):
@@ -248,8 +253,12 @@ def test_an_empty_table_is_an_answer(tmp_path):
     for name, text in files.items():
         path = tmp_path / name
         path.write_text(text)
-        assert exact(path, smoking("add_remove"), tacit.Counts("smoker")).tolist() == [0, 0, 0]
-    assert exact({"smoker": []}, smoking("add_remove"), tacit.Counts("smoker")).sum() == 0
+        assert exact(path, smoking("add_remove"), tacit.queries.Counts("smoker")).tolist() == [
+            0,
+            0,
+            0,
+        ]
+    assert exact({"smoker": []}, smoking("add_remove"), tacit.queries.Counts("smoker")).sum() == 0
 
 
 @pytest.mark.parametrize(
@@ -271,7 +280,7 @@ def test_an_empty_table_is_an_answer(tmp_path):
     ],
 )
 def test_paths_headers_and_types_are_refused_in_words(tmp_path, make, says):
-    with pytest.raises(tacit.SourceError, match="(?i)" + says.replace("(", r"\(")):
+    with pytest.raises(tacit.errors.SourceError, match="(?i)" + says.replace("(", r"\(")):
         tacit.Public(make(tmp_path), smoking())
 
 
@@ -282,13 +291,13 @@ def test_headers_are_refused_in_words(tmp_path):
     ):
         path = tmp_path / "x.csv"
         path.write_text(text)
-        with pytest.raises(tacit.SourceError, match=says):
+        with pytest.raises(tacit.errors.SourceError, match=says):
             tacit.Public(path, smoking())
     for name in ("x.parquet", "x.csv.gz"):
         (tmp_path / name).write_bytes(b"not what it says")
-        with pytest.raises(tacit.SourceError, match="Cannot read"):
+        with pytest.raises(tacit.errors.SourceError, match="Cannot read"):
             tacit.Public(tmp_path / name, smoking())
-    with pytest.raises(tacit.SourceError, match="same length"):
+    with pytest.raises(tacit.errors.SourceError, match="same length"):
         tacit.Public({"smoker": ["yes"], "u": []}, smoking(unit="u", max_rows_per_unit=1))
 
 
@@ -357,17 +366,17 @@ def test_no_type_of_column_can_fail(kind):
         tacit.Time("x", "1969", "2001", every="year"),
     ):
         schema = tacit.Schema(spec, neighbours="replace_one")
-        assert exact({"x": values}, schema, tacit.Counts("x")).sum() == n
+        assert exact({"x": values}, schema, tacit.queries.Counts("x")).sum() == n
     schema = tacit.Schema(
         tacit.Categorical("y", ["a"]), unit="x", max_rows_per_unit=1, neighbours="replace_one"
     )
     data = {"x": values, "y": ["a"] * n}
     try:
         source = tacit.Public(data, schema)
-    except tacit.SourceError as error:
+    except tacit.errors.SourceError as error:
         assert "unit" in str(error)  # noqa: PT017
     else:
-        assert source.release(tacit.Counts("y"), tacit.Exact()).n <= n
+        assert source.release(tacit.queries.Counts("y"), tacit.Exact()).n <= n
 
 
 @pytest.mark.parametrize(
@@ -386,7 +395,7 @@ def test_no_type_of_column_can_fail(kind):
     ids=str,
 )
 def test_types_without_single_values_are_refused_before_any_charge(values):
-    with pytest.raises(tacit.SourceError, match="type"):
+    with pytest.raises(tacit.errors.SourceError, match="type"):
         tacit.Public({"smoker": values}, smoking())
 
 
@@ -407,12 +416,12 @@ def test_other_cells_do_not_decide_how_an_id_is_read():
             kept = set()
             for other in others:
                 data = {"id": make([one] * 8 + [other]), "x": [*"abcdefgh", "none"]}
-                kept.add(tuple(exact(data, schema, tacit.Counts("x"))))
+                kept.add(tuple(exact(data, schema, tacit.queries.Counts("x"))))
             assert len(kept) == 1, (one, make)
     for odd in ([b"t"], [b"\xff"]):
         chunk = pa.array(["\U0010f001".encode()] * 8 + odd).view(pa.string())
         data = pa.table({"id": chunk, "x": [*"abcdefgh", "none"]})
-        kept.add(tuple(exact(data, schema, tacit.Counts("x"))))
+        kept.add(tuple(exact(data, schema, tacit.queries.Counts("x"))))
     assert len(kept) == 1
 
 
@@ -430,7 +439,7 @@ def test_one_null_changes_no_other_cell():
         lambda v: pd.Series(v, dtype=object),
     ):
         for odd in (2**62, None):
-            counts = exact({"x": make([2**62, 2**62 + 1, odd])}, schema, tacit.Counts("x"))
+            counts = exact({"x": make([2**62, 2**62 + 1, odd])}, schema, tacit.queries.Counts("x"))
             assert counts.tolist() == ([2, 1, 0] if odd else [1, 1, 1]), make
 
 
@@ -455,19 +464,19 @@ def test_different_ids_are_different_units(tmp_path):
     for column in ids():
         data = {"id": column, "smoker": ["yes"] * 4}
         people = 4 - sum(value is None for value in list(column))
-        release = tacit.Public(data, schema).release(tacit.Counts("smoker"), tacit.Exact())
+        release = tacit.Public(data, schema).release(tacit.queries.Counts("smoker"), tacit.Exact())
         assert release.n == people, column
     path = tmp_path / "latin.csv"
     path.write_bytes(
         b"id,smoker\nM\xfcller,yes\nM\xf6ller,yes\nM\xef\xbf\xbdller,no\na\rb,no\na b,no\n"
     )
-    assert tacit.Public(path, schema).release(tacit.Counts("smoker"), tacit.Exact()).n == 5
+    assert tacit.Public(path, schema).release(tacit.queries.Counts("smoker"), tacit.Exact()).n == 5
     for terminator in ("\n", "\r\n"):
         with path.open("w", newline="", encoding="utf-8") as file:
             names = ["a\r\nb", "a\nb", "a\rb", "a\U0010f80db", "ab", "ab\r", "ab\n"]
             rows = [("smoker", "id"), *(("yes", name) for name in names)]
             csv.writer(file, lineterminator=terminator, quoting=csv.QUOTE_ALL).writerows(rows)
-        release = tacit.Public(path, schema).release(tacit.Counts("smoker"), tacit.Exact())
+        release = tacit.Public(path, schema).release(tacit.queries.Counts("smoker"), tacit.Exact())
         assert release.n == 5  # blanks at the end are trimmed, and only there
 
 
@@ -476,7 +485,7 @@ def test_an_engine_that_ignores_case_does_not_merge_units():
     engine.raw_sql("SET default_collation='nocase'")
     table = engine.create_table("t", pa.table({"id": ["a", "A"], "smoker": ["yes", "no"]}))
     schema = smoking(unit="id", max_rows_per_unit=1)
-    assert tacit.Public(table, schema).release(tacit.Counts("smoker"), tacit.Exact()).n == 2
+    assert tacit.Public(table, schema).release(tacit.queries.Counts("smoker"), tacit.Exact()).n == 2
 
 
 def test_times_cannot_name_a_unit(tmp_path):
@@ -488,23 +497,25 @@ def test_times_cannot_name_a_unit(tmp_path):
     path = tmp_path / "t.parquet"
     stored = ibis.duckdb.connect().create_table("t", table)
     for source in (table, frame, pl.from_arrow(table), path, stored):
-        with pytest.raises(tacit.SourceError, match="unit"):
+        with pytest.raises(tacit.errors.SourceError, match="unit"):
             tacit.Public(source, schema)
 
 
 def test_hostile_parquet_is_read(tmp_path):
     texts = pa.array([b"yes", b"caf\xe9", b"no"]).view(pa.string())
     pq.write_table(pa.table({"smoker": texts}), tmp_path / "x.parquet")
-    counts = exact(tmp_path / "x.parquet", smoking("add_remove"), tacit.Counts("smoker"))
+    counts = exact(tmp_path / "x.parquet", smoking("add_remove"), tacit.queries.Counts("smoker"))
     assert counts.tolist() == [1, 1, 1]
     (tmp_path / "f0=no").mkdir()  # a partition's name is not a column
     (tmp_path / "f0=no" / "f.csv").write_text("smoker\nyes\n")
-    counts = exact(tmp_path / "f0=no" / "f.csv", smoking("add_remove"), tacit.Counts("smoker"))
+    counts = exact(
+        tmp_path / "f0=no" / "f.csv", smoking("add_remove"), tacit.queries.Counts("smoker")
+    )
     assert counts.tolist() == [0, 1, 0]
     (tmp_path / "smoker=no").mkdir()
     inner = tmp_path / "smoker=no" / "f.parquet"
     pq.write_table(pa.table({"smoker": ["yes"]}), inner)
-    counts = exact(inner, smoking("add_remove"), tacit.Counts("smoker"))
+    counts = exact(inner, smoking("add_remove"), tacit.queries.Counts("smoker"))
     assert counts.tolist() == [0, 1, 0]
 
 
@@ -512,7 +523,7 @@ def test_a_file_without_a_header_is_not_quoted_back(tmp_path):
     path = tmp_path / "h.csv"
     for text in ("SECRETCELL12345,42\nx,1\n", "my smoker SECRET,7\n", "a,smoker\rSECRET,b\r"):
         path.write_bytes(text.encode())
-        with pytest.raises(tacit.SourceError) as caught:
+        with pytest.raises(tacit.errors.SourceError) as caught:
             tacit.Public(path, smoking())
         assert "SECRET" not in str(caught.value)
 
@@ -521,7 +532,7 @@ def test_nothing_is_left_in_the_temporary_folder(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     path = tmp_path / "a.csv"
     path.write_bytes(b"smoker\nyes\n\xff\n")
-    exact(path, smoking(), tacit.Counts("smoker"))
+    exact(path, smoking(), tacit.queries.Counts("smoker"))
     assert os.listdir(tmp_path) == ["a.csv"]
 
 
@@ -537,12 +548,12 @@ def test_one_quotation_mark_does_not_change_how_a_compressed_file_is_read(
     path = tmp_path / name
     text = "smoker\n" + "no\n" * 500 + quoted + "\n"
     path.write_bytes(gzip.compress(text.encode()) + padding)
-    release = tacit.Public(path, smoking()).release(tacit.Counts("smoker"), tacit.Exact())
+    release = tacit.Public(path, smoking()).release(tacit.queries.Counts("smoker"), tacit.Exact())
     assert (release.n, release.value.tolist()) == (501, [500, 1, 0])
 
 
 def refused(table, says):
-    with pytest.raises(tacit.SourceError, match=says):
+    with pytest.raises(tacit.errors.SourceError, match=says):
         tacit.Public(table, smoking())
 
 
@@ -552,7 +563,9 @@ def test_a_table_elsewhere_does_not_vouch_for_a_view_of_its_name():
     con.raw_sql("CREATE VIEW v AS SELECT CAST(smoker AS INTEGER) AS smoker FROM raw")
     con.raw_sql("CREATE SCHEMA other; CREATE TABLE other.v AS SELECT 'yes' AS smoker")
     refused(con.table("v"), "is a view")
-    assert exact(con.table("v", database="other"), smoking(), tacit.Counts("smoker"))[1] == 1
+    assert (
+        exact(con.table("v", database="other"), smoking(), tacit.queries.Counts("smoker"))[1] == 1
+    )
     con.raw_sql("CREATE TABLE t AS SELECT 'yes' AS smoker")
     con.raw_sql("CREATE TEMP VIEW t AS SELECT CAST(smoker AS INTEGER) AS smoker FROM raw")
     refused(con.table("t"), "found 2: give its schema")
@@ -566,7 +579,7 @@ def test_generated_columns_are_refused():
 
 def test_bytes_of_a_fixed_size_are_text_like_any_other():
     table = pa.table({"smoker": pa.array([b"yes", b"no ", None], pa.binary(3))})
-    assert exact(table, smoking(), tacit.Counts("smoker")).tolist() == [1, 1, 1]
+    assert exact(table, smoking(), tacit.queries.Counts("smoker")).tolist() == [1, 1, 1]
 
 
 @pytest.mark.parametrize("later", [None, "age,smoker\n3,yes\n", "smoker\n"])
@@ -575,13 +588,13 @@ def test_a_file_that_has_other_columns_by_now_is_refused_before_the_charge(tmp_p
     path.write_text("smoker,age\nyes,3\n")
     wall = tacit.Wall(path, smoking(), budget=tacit.Budget(1), ledger=":memory:")
     path.write_text("smoker,age\nno,3\nyes,4\n")  # other rows are another matter
-    assert wall.release(tacit.Counts("smoker"), tacit.Laplace(0.5)).n == 2
+    assert wall.release(tacit.queries.Counts("smoker"), tacit.Laplace(0.5)).n == 2
     if later is None:
         path.unlink()
     else:
         path.write_text(later)
-    with pytest.raises(tacit.SourceError, match=r"Cannot read|Nothing was charged"):
-        wall.release(tacit.Counts("smoker"), tacit.Laplace(0.5))
+    with pytest.raises(tacit.errors.SourceError, match=r"Cannot read|Nothing was charged"):
+        wall.release(tacit.queries.Counts("smoker"), tacit.Laplace(0.5))
     assert str(wall.remaining.epsilon) == "0.5"
 
 
@@ -598,7 +611,7 @@ def test_chunks_with_dictionaries_of_their_own_are_read_chunk_by_chunk():
         )
         table = pa.table({"smoker": pa.chunked_array([first, second])})
         for data in (table, table.to_pandas(types_mapper=pd.ArrowDtype)):
-            counts = exact(data, smoking(), tacit.Counts("smoker"))
+            counts = exact(data, smoking(), tacit.queries.Counts("smoker"))
             assert counts.tolist() == [
                 2 * (last == "no"),
                 2 * (last == "yes"),
@@ -624,7 +637,7 @@ def test_who_wrote_a_document_is_checked_like_any_unit_column(owners, says):
     )
     matrix = csr_matrix(np.ones((3, 2)))
     assert tacit.Public(matrix, schema, units=[1, 2, 3]).units == 3
-    with pytest.raises(tacit.SourceError, match=says):
+    with pytest.raises(tacit.errors.SourceError, match=says):
         tacit.Public(matrix, schema, units=owners)
 
 
@@ -639,5 +652,28 @@ def test_who_wrote_a_document_is_checked_like_any_unit_column(owners, says):
     ids=lambda values: str(values.type),
 )
 def test_other_types_are_refused_by_name_before_the_charge(values):
-    with pytest.raises(tacit.SourceError, match="expected text, numbers or dates"):
+    with pytest.raises(tacit.errors.SourceError, match="expected text, numbers or dates"):
         tacit.Public(pa.table({"smoker": values}), smoking())
+
+
+def test_the_header_of_the_table_that_is_read_is_looked_at_again():
+    con = ibis.duckdb.connect()
+    con.raw_sql("CREATE SCHEMA a; CREATE SCHEMA b; USE a; CREATE TABLE t AS SELECT 'yes' AS smoker")
+    wall = tacit.Wall(con.table("t"), smoking(), budget=tacit.Budget(1), ledger=":memory:")
+    con.raw_sql("DROP TABLE a.t; CREATE VIEW a.t AS SELECT error('x') AS smoker")
+    con.raw_sql("CREATE TABLE b.t AS SELECT 'no' AS smoker; USE b")
+    with pytest.raises(tacit.errors.SourceError, match="is a view"):
+        wall.release(tacit.queries.Counts("smoker"), tacit.Laplace(0.5))
+    assert wall.remaining.epsilon == 1
+
+
+@pytest.mark.parametrize("kind", ["long", "damaged"])
+def test_a_header_that_cannot_be_read_is_one_sentence(tmp_path, kind):
+    path = tmp_path / "t.csv.gz"
+    text = b"x" * 200_000 + b",smoker\nyes\n" if kind == "long" else b"smoker\nyes\n" * 99
+    packed = bytearray(gzip.compress(text))
+    if kind == "damaged":
+        packed[12:20] = bytes(8)
+    path.write_bytes(packed)
+    with pytest.raises(tacit.errors.SourceError, match="Cannot read"):
+        tacit.Public(path, smoking())

@@ -104,12 +104,14 @@ def test_no_texts_at_all():
 def test_what_cannot_be_read_is_refused_at_once():
     words = tacit.Tokens("letter", ["New York"], max_length=9)
     odd = tacit.Schema(words, neighbours="replace_one")
-    with pytest.raises(tacit.SchemaError, match="single words"):
+    with pytest.raises(tacit.errors.SchemaError, match="single words"):
         open_data({"letter": ["x"]}, odd)
     two = tacit.Schema(words, tacit.Real("x", 0, 1), neighbours="replace_one")
-    with pytest.raises((tacit.SourceError, tacit.SchemaError), match="single Tokens column"):
+    with pytest.raises(
+        (tacit.errors.SourceError, tacit.errors.SchemaError), match="single Tokens column"
+    ):
         open_data({"letter": ["x"], "x": [1]}, two)
-    with pytest.raises(tacit.SourceError, match="'letter'"):
+    with pytest.raises(tacit.errors.SourceError, match="'letter'"):
         open_data({"text": ["x"]}, schema())
 
 
@@ -133,7 +135,7 @@ def test_a_source_that_is_gone_says_so_and_nothing_else(tmp_path):
     pd.DataFrame({"letter": TEXTS}).to_parquet(path)
     wall = tacit.Wall(path, schema(), budget=tacit.Budget(1), ledger=":memory:")
     path.unlink()
-    with pytest.raises(tacit.SourceError, match="Nothing was charged") as caught:
+    with pytest.raises(tacit.errors.SourceError, match="Nothing was charged") as caught:
         wall.units  # noqa: B018
     assert caught.value.__context__ is None
     assert "a.parquet" not in str(caught.value)
@@ -163,8 +165,8 @@ def test_memory_follows_from_public_numbers():
         places[:chosen] = np.arange(chosen)
         words = tacit.Tokens("words", [f"w{i}" for i in range(vocabulary)], max_length=10**6)
         described = tacit.Schema(words, neighbours="replace_one")
-        query = tacit.BoundedSum(
-            tacit.Kernel("topics.cooccurrence"), "words", size=(chosen, chosen), clip=9.0,
+        query = tacit.queries.BoundedSum(
+            tacit.queries.Kernel("topics.cooccurrence"), "words", size=(chosen, chosen), clip=9.0,
             geometry="nonnegative", state=(places,),
         )  # fmt: skip
         public = tacit.Public(csr_matrix(np.ones((1, vocabulary))), described)

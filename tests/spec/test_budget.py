@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit import Budget, BudgetError, Gaussian, Laplace
+from tacit import Budget, Gaussian, Laplace
+from tacit.errors import BudgetError
 from tacit.spec.budget import Spent, round_up
 
 BAD = [

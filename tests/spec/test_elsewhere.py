@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import tacit
-from tacit import QueryError, Release
+from tacit import Release
+from tacit.errors import QueryError
 from tacit.study import fit_release
 
 NOISE = ["laplace", "geometric", "discrete_laplace", "gaussian", "discrete_gaussian"]
@@ -22,13 +23,13 @@ WAIT = tacit.Real("wait", 0, 60)
 
 def counts(values, column=KIND, *, noise="geometric", neighbours="add_remove", query=None, **more):
     more = {"scale": 2.0, **more}
-    query = tacit.Counts(column.name) if query is None else query
+    query = tacit.queries.Counts(column.name) if query is None else query
     schema = tacit.Schema(column, neighbours=neighbours)
     return Release.from_table(values, schema=schema, query=query, noise=noise, **more)
 
 
 def sums(columns, values, *, noise="gaussian", degree=2, neighbours="add_remove", **more):
-    query = tacit.Moments([c.name for c in columns], degree=degree, centred=False)
+    query = tacit.queries.Moments([c.name for c in columns], degree=degree, centred=False)
     schema = tacit.Schema(*columns, neighbours=neighbours)
     more = {"scale": 3.0, **more}
     return Release.from_table(values, schema=schema, query=query, noise=noise, **more)
@@ -119,14 +120,14 @@ CASES = {
         tacit.NormalMean("bmi", sd=4),
         {"mean": 27.0},
     ),
-    "Normal": (
+    "NormalModel": (
         lambda noise: sums([AGE], moments_of(age=rows()["age"]), noise=noise),
-        tacit.Normal("age"),
+        tacit.NormalModel("age"),
         {"mean": 50.0, "sd": 10.0},
     ),
-    "MultivariateNormal": (
+    "MultivariateNormalModel": (
         lambda noise: sums([AGE, BMI], moments_of(**rows()), noise=noise),
-        tacit.MultivariateNormal(["age", "bmi"]),
+        tacit.MultivariateNormalModel(["age", "bmi"]),
         {"mean": [50.0, 25.0]},
     ),
     "LinearRegression": (
@@ -190,10 +191,12 @@ def test_levels_taken_together_know_all_their_noise():
     assert drawn.std() == pytest.approx(added.std(), rel=0.05)
 
 
-@pytest.mark.parametrize("query", [tacit.Counts("kind"), tacit.Counts(tacit.Is("kind", "b"))])
+@pytest.mark.parametrize(
+    "query", [tacit.queries.Counts("kind"), tacit.queries.Counts(tacit.queries.Is("kind", "b"))]
+)
 def test_counts_of_levels_answer_a_question_about_some(query):
     release = counts({"a": 40, "b": 30, "c": 30}, query=query)
-    assert release.query == tacit.Counts("kind")
+    assert release.query == tacit.queries.Counts("kind")
     assert tacit.BetaBernoulli("kind", success="b").posterior(release).mean() < 0.5
     assert tacit.DirichletCategorical("kind").posterior(release).mean().shape == (3,)
 
@@ -201,20 +204,22 @@ def test_counts_of_levels_answer_a_question_about_some(query):
 def test_the_walls_own_counts_serve_some_levels_too():
     schema = tacit.Schema(KIND, neighbours="replace_one")
     public = tacit.Public({"kind": ["a"] * 50 + ["b"] * 30 + ["c"] * 20}, schema)
-    release = public.release(tacit.Counts("kind"), tacit.Exact())
+    release = public.release(tacit.queries.Counts("kind"), tacit.Exact())
     posterior = tacit.BetaBernoulli("kind", success=["b", "c"]).posterior(release)
     assert posterior.mean() == pytest.approx(0.5, abs=0.02)
-    with pytest.raises(tacit.QueryError, match="No level 'd'"):
+    with pytest.raises(tacit.errors.QueryError, match="No level 'd'"):
         tacit.BetaBernoulli("kind", success="d").posterior(release)
-    with pytest.raises(tacit.ModelError, match="not a success"):
+    with pytest.raises(tacit.errors.ModelError, match="not a success"):
         tacit.BetaBernoulli("kind", success=["a", "b", "c"]).posterior(release)
 
 
 def test_false_and_true():
-    release = counts({False: 70, True: 30}, query=tacit.Counts(tacit.Is("kind", ("b", "c"))))
+    release = counts(
+        {False: 70, True: 30}, query=tacit.queries.Counts(tacit.queries.Is("kind", ("b", "c")))
+    )
     model = tacit.BetaBernoulli("kind", success=["b", "c"])
     assert model.posterior(release, seed=1).mean() == pytest.approx(0.3, abs=0.05)
-    with pytest.raises(tacit.ModelError, match="answers"):
+    with pytest.raises(tacit.errors.ModelError, match="answers"):
         tacit.BetaBernoulli("kind", success="a").posterior(release)
 
 
@@ -242,7 +247,7 @@ def test_rows_are_left_out_where_they_are_public():
     del values["rows"]
     release = sums([total], values, neighbours="replace_one", n=5000)
     assert [block.name for block in release.blocks] == ["age", "age*age"]
-    assert tacit.Normal("age").posterior(release, seed=1).mean() == pytest.approx(50, abs=1)
+    assert tacit.NormalModel("age").posterior(release, seed=1).mean() == pytest.approx(50, abs=1)
 
 
 def test_numbers_of_numpy_and_decimals_are_numbers():
@@ -256,7 +261,7 @@ def test_numbers_of_numpy_and_decimals_are_numbers():
 
 def test_a_suggested_model_is_fitted():
     release = counts({"a": 50, "b": 30, "c": 20})
-    with pytest.raises(tacit.StudyError, match="which model"):
+    with pytest.raises(tacit.errors.StudyError, match="which model"):
         fit_release(release)
     told = release.suggesting({"model": "BetaBernoulli", "column": "kind", "success": ["b"]})
     again = Release.from_json(told.to_json())
@@ -312,9 +317,9 @@ def test_the_certificate_says_who_vouches():
         (lambda: together(HIDDEN.query(), "laplace"), "No column"),
         (lambda: together(NET.query(), "laplace", values={"a": 1}), "2 labels for each"),
         (
-            lambda: counts({"a": 1}, query=tacit.ConjugateDraw(
-                tacit.TruncatedDirichlet("kind", (1, 1, 1), 0.05))),
-            "Counts or tacit.Moments",
+            lambda: counts({"a": 1}, query=tacit.queries.ConjugateDraw(
+                tacit.queries.TruncatedDirichlet("kind", (1, 1, 1), 0.05))),
+            "Counts or tacit.queries.Moments",
         ),
         (lambda: sums([AGE], {"age": 1.0, "age*age": 1.0}), "Expected values for rows"),
         (
@@ -325,7 +330,7 @@ def test_the_certificate_says_who_vouches():
             lambda: Release.from_table(
                 {"rows": 1, "age": 1.0, "age*age": 1.0},
                 schema=tacit.Schema(AGE, neighbours="add_remove"),
-                query=tacit.Moments("age"),
+                query=tacit.queries.Moments("age"),
                 noise="laplace",
                 scale=1.0,
             ),
@@ -335,7 +340,7 @@ def test_the_certificate_says_who_vouches():
     ],
 )  # fmt: skip
 def test_what_is_refused(make, said):
-    with pytest.raises((QueryError, tacit.SchemaError), match=said):
+    with pytest.raises((QueryError, tacit.errors.SchemaError), match=said):
         make()
 
 
@@ -352,7 +357,7 @@ def test_what_is_refused(make, said):
 )
 def test_files_that_others_wrote_are_checked(change, said):
     facts = counts({"a": 1, "b": 2, "c": 3}).to_dict()
-    with pytest.raises(tacit.FileError, match=said):
+    with pytest.raises(tacit.errors.FileError, match=said):
         Release.from_dict({**facts, **change})
 
 
@@ -378,7 +383,7 @@ def joint(
         tacit.Categorical("ward", ["a", "b"], **more),
         neighbours=neighbours,
     )
-    query = tacit.Counts(columns)
+    query = tacit.queries.Counts(columns)
     return Release.from_table(
         values, schema=described, query=query, noise="geometric", scale=scale, n=n
     )

@@ -8,16 +8,16 @@ from tacit.accounting.logistic import TOLERANCE, slope_error
 from tacit.spec.logistic import guessed_curve, least_ridge, ridge_of, theta_of, units_of
 from tacit.spec.queries import query_from_dict
 
-LAW = tacit.Logistic("y", ("x", "z"), precision=0.1)
+LAW = tacit.queries.Logistic("y", ("x", "z"), precision=0.1)
 
 
 @pytest.mark.parametrize(
     "query",
     [
-        tacit.LogisticDraw(LAW),
-        tacit.LogisticDraw(LAW, draws=7, temper_prior=True),
-        tacit.LogisticMinimum(LAW, "objective"),
-        tacit.LogisticMinimum(LAW, "output", regularizer=3),
+        tacit.queries.LogisticDraw(LAW),
+        tacit.queries.LogisticDraw(LAW, draws=7, temper_prior=True),
+        tacit.queries.LogisticMinimum(LAW, "objective"),
+        tacit.queries.LogisticMinimum(LAW, "output", regularizer=3),
     ],
     ids=str,
 )
@@ -28,20 +28,20 @@ def test_a_query_survives_being_saved(query):
 @pytest.mark.parametrize(
     ("make", "match"),
     [
-        (lambda: tacit.Logistic("y", (), 1.0), "and at least one"),
-        (lambda: tacit.Logistic("y", ("x", "y"), 1.0), "not among the features"),
-        (lambda: tacit.Logistic("y", ("x", "x"), 1.0), "each feature once"),
-        (lambda: tacit.Logistic("y", ("x",), 0.0), "precision=0.0 from 1e-6"),
-        (lambda: tacit.Logistic("y", ("x",), float("nan")), "precision=nan"),
-        (lambda: tacit.LogisticDraw("y"), "Expected Logistic"),
-        (lambda: tacit.LogisticDraw(LAW, draws=0), "draws=0"),
-        (lambda: tacit.LogisticDraw(LAW, temper_prior=1), "temper_prior=1"),
-        (lambda: tacit.LogisticMinimum(LAW, "both"), "'objective' or 'output'"),
-        (lambda: tacit.LogisticMinimum(LAW, "output", -1), "regularizer=-1"),
+        (lambda: tacit.queries.Logistic("y", (), 1.0), "and at least one"),
+        (lambda: tacit.queries.Logistic("y", ("x", "y"), 1.0), "not among the features"),
+        (lambda: tacit.queries.Logistic("y", ("x", "x"), 1.0), "each feature once"),
+        (lambda: tacit.queries.Logistic("y", ("x",), 0.0), "precision=0.0 from 1e-6"),
+        (lambda: tacit.queries.Logistic("y", ("x",), float("nan")), "precision=nan"),
+        (lambda: tacit.queries.LogisticDraw("y"), "Expected Logistic"),
+        (lambda: tacit.queries.LogisticDraw(LAW, draws=0), "draws=0"),
+        (lambda: tacit.queries.LogisticDraw(LAW, temper_prior=1), "temper_prior=1"),
+        (lambda: tacit.queries.LogisticMinimum(LAW, "both"), "'objective' or 'output'"),
+        (lambda: tacit.queries.LogisticMinimum(LAW, "output", -1), "regularizer=-1"),
     ],
 )
 def test_what_makes_no_sense_is_refused(make, match):
-    with pytest.raises(tacit.QueryError, match=match):
+    with pytest.raises(tacit.errors.QueryError, match=match):
         make()
 
 
@@ -57,16 +57,16 @@ def test_the_rule_for_the_regularizer_balances_noise_and_shrinkage():
                     bias = ridge / (curve + ridge) / np.sqrt(0.1)
                     return (sigma / ridge) ** 2 + bias**2
 
-                rule = ridge_of(tacit.LogisticMinimum(LAW, "output"), units, size, sigma)
+                rule = ridge_of(tacit.queries.LogisticMinimum(LAW, "output"), units, size, sigma)
                 least = output(ridges).min()
                 assert output(rule) < 3 * least  # it leans to twice that: signs prefer it
                 assert output(rule / 2) < 1.3 * least
-    given = tacit.LogisticMinimum(LAW, "output", 5.0)
+    given = tacit.queries.LogisticMinimum(LAW, "output", 5.0)
     assert ridge_of(given, 10, 3, 1.0) == 5.0
 
 
 def test_the_rule_for_a_random_slope_keeps_its_distance_from_zero():
-    query = tacit.LogisticMinimum(LAW, "objective")
+    query = tacit.queries.LogisticMinimum(LAW, "objective")
     assert ridge_of(query, 10**7, 5, 8.0) == 0.3 * 8.0
     assert ridge_of(query, 100, 50, 8.0) > 10
 
@@ -75,23 +75,23 @@ def test_the_number_of_units_is_public_or_declared():
     columns = [tacit.Real("x", 0, 1), tacit.Categorical("y", ["no", "yes"])]
     assert units_of(tacit.Schema(*columns, neighbours="replace_one"), 12) == 12
     assert units_of(tacit.Schema(*columns, neighbours="add_remove", max_units=99), 12) == 99
-    with pytest.raises(tacit.QueryError, match="max_units"):
+    with pytest.raises(tacit.errors.QueryError, match="max_units"):
         units_of(tacit.Schema(*columns, neighbours="add_remove"), 12)
 
 
 def test_theta_needs_a_regression():
     schema = tacit.Schema(tacit.Categorical("y", ["no", "yes"]), neighbours="replace_one")
-    release = tacit.Public({"y": ["no"]}, schema).release(tacit.Counts("y"), tacit.Exact())
-    with pytest.raises(tacit.QueryError, match="logistic regression"):
+    release = tacit.Public({"y": ["no"]}, schema).release(tacit.queries.Counts("y"), tacit.Exact())
+    with pytest.raises(tacit.errors.QueryError, match="logistic regression"):
         theta_of(release)
 
 
 def test_a_regularizer_is_never_less_than_can_be_computed_with():
-    query = tacit.LogisticMinimum(LAW, "output", regularizer=1e-6)
+    query = tacit.queries.LogisticMinimum(LAW, "output", regularizer=1e-6)
     assert ridge_of(query, 10, 5, 8.0) > 1e-6
     assert ridge_of(query, 10**6, 5, 8.0) == least_ridge(10**6, 5)
     assert ridge_of(query, 10**5, 5, 8.0, 10) == least_ridge(10**6, 5)
-    with pytest.raises(tacit.QueryError, match="fewer"):
+    with pytest.raises(tacit.errors.QueryError, match="fewer"):
         ridge_of(query, 10**12, 5, 8.0)
 
 

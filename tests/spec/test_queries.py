@@ -2,7 +2,8 @@ import json
 
 import pytest
 
-from tacit import Counts, Is, QueryError
+from tacit.errors import QueryError
+from tacit.queries import Counts, Is
 from tacit.spec.queries import query_from_dict
 
 

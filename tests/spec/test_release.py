@@ -4,14 +4,15 @@ import numpy as np
 import pytest
 
 import tacit
-from tacit import FileError, Release
+from tacit import Release
+from tacit.errors import FileError
 from tests.conftest import SMOKERS, smoking
 
 
 @pytest.fixture(params=["laplace", "gaussian"])
 def release(request, wall):
     how = tacit.Laplace(0.5) if request.param == "laplace" else tacit.Gaussian(0.5, 1e-6)
-    return wall.release(tacit.Counts(tacit.Is("smoker", "yes")), how)
+    return wall.release(tacit.queries.Counts(tacit.queries.Is("smoker", "yes")), how)
 
 
 @pytest.mark.parametrize("name", ["one.release", "one.json", "one.npz"])
@@ -66,10 +67,10 @@ def test_tables_are_found_by_name():
         neighbours="add_remove",
     )
     public = tacit.Public(SMOKERS, schema)
-    release = public.release(tacit.Counts(["smoker", "age"]), tacit.Exact())
+    release = public.release(tacit.queries.Counts(["smoker", "age"]), tacit.Exact())
     assert release.table("age").value.tolist() == [0, 1, 0, 7]
     assert release.table("smoker").value.tolist() == [5, 2, 1]
-    with pytest.raises(tacit.QueryError, match="no table 'sex'"):
+    with pytest.raises(tacit.errors.QueryError, match="no table 'sex'"):
         release.table("sex")
 
 

@@ -1,7 +1,8 @@
 import pytest
 
 import tacit
-from tacit import Categorical, Integer, Real, Schema, SchemaError, Time, Tokens
+from tacit import Categorical, Integer, Real, Schema, Time, Tokens
+from tacit.errors import SchemaError
 
 EVERY_KIND = Schema(
     Categorical("a", ["x", "y"], default="x"),

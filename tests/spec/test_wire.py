@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tacit
+from tacit import queries
 from tacit.spec.density import Points
 from tacit.spec.errors import TacitError
 from tacit.spec.hidden_states import Panel, StateChain, StatePaths, StateProfiles
@@ -31,49 +32,57 @@ SCHEMA = tacit.Schema(
     neighbours="replace_one",
 )
 PANEL = Panel("ward", "z", ("ill",))
-PROGRAM = tacit.trace(lambda row, theta: jnp.tanh(row[0] * theta[0])[None], 1, np.zeros(1))
-PRIOR = tacit.trace(lambda theta, _: -jnp.abs(theta[0]), 1, None)
+PROGRAM = queries.trace(lambda row, theta: jnp.tanh(row[0] * theta[0])[None], 1, np.zeros(1))
+PRIOR = queries.trace(lambda theta, _: -jnp.abs(theta[0]), 1, None)
 
 # One of every kind, and of every kind of its parts
 
 
 def votes(clip=1.0, table=None):
     state = np.eye(3) if table is None else table, np.array([0])
-    kernel = tacit.Kernel("table.scores")
-    return tacit.BoundedSum(kernel, "ward", size=3, clip=clip, geometry="box", state=state)
+    kernel = queries.Kernel("table.scores")
+    return queries.BoundedSum(kernel, "ward", size=3, clip=clip, geometry="box", state=state)
 
 
 def several(theta):
-    kernel = tacit.Kernel("columns.values")
+    kernel = queries.Kernel("columns.values")
     blocks = {"one": Bound(1, 2.0, "l1"), "two": Bound((1, 1), 0.5, geometry="nonnegative")}
     state = np.array([0.0, theta]), np.array([1.0, -theta])
-    return tacit.BoundedSum(kernel, ["x", "z"], blocks=blocks, state=state)
+    return queries.BoundedSum(kernel, ["x", "z"], blocks=blocks, state=state)
 
 
 NUMBER = st.floats(-1e3, 1e3, allow_nan=False)
 POSITIVE = st.floats(1e-3, 1e3)
-KEY = st.sampled_from(["ill", "ward", tacit.Is("ward", ("a", "c")), tacit.Is("z", (1, 2))])
+KEY = st.sampled_from(["ill", "ward", queries.Is("ward", ("a", "c")), queries.Is("z", (1, 2))])
 DIRICHLET = st.builds(
-    tacit.TruncatedDirichlet, KEY, st.tuples(POSITIVE, POSITIVE), st.floats(1e-3, 0.4)
+    queries.TruncatedDirichlet, KEY, st.tuples(POSITIVE, POSITIVE), st.floats(1e-3, 0.4)
 )
 NORMAL = st.builds(
-    tacit.BoundedNormal, st.just("x"), POSITIVE, st.tuples(NUMBER, POSITIVE), NUMBER,
+    queries.BoundedNormal, st.just("x"), POSITIVE, st.tuples(NUMBER, POSITIVE), NUMBER,
     st.just(2e3),
-) | st.just(tacit.BoundedNormal("x", 1.0, (0.0, 1.0), -np.inf, np.inf))  # fmt: skip
+) | st.just(queries.BoundedNormal("x", 1.0, (0.0, 1.0), -np.inf, np.inf))  # fmt: skip
 BALL = st.builds(
-    tacit.BallRegression, st.just("x"), st.just(("z", "ill")), st.floats(0.5, 9), POSITIVE, POSITIVE
+    queries.BallRegression,
+    st.just("x"),
+    st.just(("z", "ill")),
+    st.floats(0.5, 9),
+    POSITIVE,
+    POSITIVE,
 )
 LAW = st.builds(
-    tacit.Logistic, st.just("ill"), st.sampled_from([("x",), ("x", "ward")]), st.floats(0.1, 9)
+    queries.Logistic,
+    st.just("ill"),
+    st.sampled_from([("x",), ("x", "ward")]),
+    st.floats(0.1, 9),
 )
 QUERY = {
     "Counts": st.builds(
-        tacit.Counts,
-        st.sampled_from(["ill", ("ill", "z"), (("ill", "z"), "z"), (tacit.Is("z", (0, 2)),)]),
+        queries.Counts,
+        st.sampled_from(["ill", ("ill", "z"), (("ill", "z"), "z"), (queries.Is("z", (0, 2)),)]),
         st.sampled_from([(), ("ward",)]),
     ),
     "Moments": st.builds(
-        tacit.Moments,
+        queries.Moments,
         st.sampled_from([("x",), ("x", "z", "ill")]),
         st.sampled_from([1, 2]),
         st.none() | st.tuples(POSITIVE, POSITIVE, POSITIVE),
@@ -81,30 +90,30 @@ QUERY = {
     ),
     "BoundedSum": st.builds(votes, POSITIVE)
     | st.builds(several, NUMBER)
-    | NUMBER.map(lambda t: tacit.BoundedSum(PROGRAM, "x", size=1, clip=1, state=np.array([t]))),
+    | NUMBER.map(lambda t: queries.BoundedSum(PROGRAM, "x", size=1, clip=1, state=np.array([t]))),
     "ConjugateDraw": st.builds(
-        tacit.ConjugateDraw, DIRICHLET | NORMAL | BALL, st.integers(1, 1000), st.booleans()
+        queries.ConjugateDraw, DIRICHLET | NORMAL | BALL, st.integers(1, 1000), st.booleans()
     ),
-    "LogisticDraw": st.builds(tacit.LogisticDraw, LAW, st.integers(1, 9), st.booleans()),
+    "LogisticDraw": st.builds(queries.LogisticDraw, LAW, st.integers(1, 9), st.booleans()),
     "LogisticMinimum": st.builds(
-        tacit.LogisticMinimum, LAW, st.sampled_from(["objective", "output"]), st.none() | POSITIVE
+        queries.LogisticMinimum, LAW, st.sampled_from(["objective", "output"]), st.none() | POSITIVE
     ),
     "Choice": st.builds(
-        tacit.Choice, st.builds(votes), st.none() | st.tuples(NUMBER, NUMBER, NUMBER)
+        queries.Choice, st.builds(votes), st.none() | st.tuples(NUMBER, NUMBER, NUMBER)
     ),
     "DensityDraw": st.builds(
-        lambda region, width, draws, prior, steered: tacit.DensityDraw(
+        lambda region, width, draws, prior, steered: queries.DensityDraw(
             PROGRAM, "x", region, width=width, draws=draws,
             prior=None if isinstance(region, Points) else prior,
-            slopes=tacit.BoundedSum(PROGRAM, "x", size=1, clip=1, state=np.zeros(1))
+            slopes=queries.BoundedSum(PROGRAM, "x", size=1, clip=1, state=np.zeros(1))
             if steered else None,
         ),
         st.sampled_from(
             [
-                tacit.Points([0.0, 0.5], [0.0, 1.0]),
-                tacit.Points([[1.0]]),
-                tacit.Box((-1,), (2,)),
-                tacit.Ball(1, 3.0),
+                queries.Points([0.0, 0.5], [0.0, 1.0]),
+                queries.Points([[1.0]]),
+                queries.Box((-1,), (2,)),
+                queries.Ball(1, 3.0),
             ]
         ),
         POSITIVE,
@@ -133,23 +142,27 @@ MECHANISM = {
     "Gaussian": st.builds(tacit.Gaussian, DECIMAL, st.sampled_from(["1e-6", "0.01"]))
     | POSITIVE.map(lambda z: tacit.Gaussian(noise_multiplier=z))
     | POSITIVE.map(lambda z: tacit.Gaussian(noise_multiplier=z, delta="1e-5")),
-    "Exponential": st.builds(tacit.Exponential, DECIMAL, st.sampled_from(["0", "1e-6"])),
+    "Exponential": st.builds(queries.Exponential, DECIMAL, st.sampled_from(["0", "1e-6"])),
     "Exact": st.just(tacit.Exact()),
 }
 SAMPLING = (
-    st.just(tacit.Everyone())
-    | st.floats(1e-6, 1).map(tacit.Poisson)
-    | st.integers(1, 10**6).map(lambda n: tacit.WithoutReplacement((n + 1) // 2, n))
+    st.just(tacit.subsampling.Everyone())
+    | st.floats(1e-6, 1).map(tacit.subsampling.Poisson)
+    | st.integers(1, 10**6).map(lambda n: tacit.subsampling.WithoutReplacement((n + 1) // 2, n))
 )
 STEPS = st.builds(
-    tacit.Steps,
+    queries.Steps,
     st.integers(1, 1000),
     POSITIVE.map(lambda z: tacit.Gaussian(noise_multiplier=z)),
     SAMPLING,
     st.sampled_from(["free", "nonnegative", "box", "simplex"]),
     st.integers(1, 10**6),
-) | st.builds(tacit.Steps, st.integers(1, 9), MECHANISM["Laplace"] | st.just(tacit.Exponential(1)))
-PLAN = st.lists(STEPS, min_size=1, max_size=4).map(lambda steps: tacit.Plan(*steps, delta="1e-6"))
+) | st.builds(
+    queries.Steps,
+    st.integers(1, 9),
+    MECHANISM["Laplace"] | st.just(queries.Exponential(1)),
+)
+PLAN = st.lists(STEPS, min_size=1, max_size=4).map(lambda steps: queries.Plan(*steps, delta="1e-6"))
 
 
 def test_every_kind_has_a_case():
@@ -196,17 +209,17 @@ def test_mechanisms_come_back(kind, data):
 @settings(deadline=None, max_examples=100)
 @given(PLAN)
 def test_plans_come_back(plan):
-    same(plan, of_dict, tacit.Plan.from_dict)
-    assert tacit.Plan.from_dict(from_json(to_json(plan.to_dict()))) == plan
+    same(plan, of_dict, tacit.queries.Plan.from_dict)
+    assert tacit.queries.Plan.from_dict(from_json(to_json(plan.to_dict()))) == plan
 
 
 DATA = {"x": [0.1, 0.5], "z": [1, 9], "ill": ["no", "yes"], "ward": ["a", ""]}
 RELEASES = {
-    "Counts": (tacit.Counts(("ill", "ward"), by="z"), tacit.Laplace(1)),
-    "Moments": (tacit.Moments(("x", "z")), tacit.Gaussian(1, 1e-6)),
+    "Counts": (queries.Counts(("ill", "ward"), by="z"), tacit.Laplace(1)),
+    "Moments": (queries.Moments(("x", "z")), tacit.Gaussian(1, 1e-6)),
     "BoundedSum": (several(0.5), tacit.Gaussian(1, 1e-6)),
-    "Choice": (tacit.Choice(votes()), tacit.Exponential(1)),
-    "StateChain": (StateChain(PANEL, 2, truncation=0.2, sweeps=2), tacit.Exponential(1)),
+    "Choice": (queries.Choice(votes()), queries.Exponential(1)),
+    "StateChain": (StateChain(PANEL, 2, truncation=0.2, sweeps=2), queries.Exponential(1)),
 }
 
 
@@ -274,7 +287,7 @@ def fastest(run, times=5):
 def test_a_state_is_digested_by_its_bytes():
     """As a step of a lease does with 400,000 numbers: a ratio, as machines differ."""
     state = np.random.default_rng(0).normal(size=400_000)
-    query = tacit.BoundedSum(PROGRAM, "x", size=1, clip=1, state=(state,))
+    query = queries.BoundedSum(PROGRAM, "x", size=1, clip=1, state=(state,))
     plain = state.tolist()
     as_text = fastest(lambda: json.dumps(plain), 3)
     assert fastest(lambda: digest(query.to_dict())) < as_text / 10
@@ -387,7 +400,7 @@ def test_what_is_no_query_mechanism_plan_or_release_is_refused():
         for from_dict in (
             query_from_dict,
             mechanism_from_dict,
-            tacit.Plan.from_dict,
+            tacit.queries.Plan.from_dict,
             tacit.Release.from_dict,
         ):
             assert refused_or(value, from_dict, pytest.fail), value
@@ -405,7 +418,7 @@ def test_malformed_plans_are_refused_in_words():
     rng = random.Random(1)
     facts = [of_dict(example(PLAN, i)) for i in range(8)]
     for _ in range(1000):
-        reads(mutated(rng.choice(facts), rng), tacit.Plan.from_dict, of_dict)
+        reads(mutated(rng.choice(facts), rng), tacit.queries.Plan.from_dict, of_dict)
 
 
 @pytest.mark.parametrize("kind", RELEASES)
@@ -453,7 +466,7 @@ def test_damaged_text_is_refused_in_words(kind):
     ids=str,
 )
 def test_arrays_that_are_none_are_refused(array):
-    with pytest.raises(tacit.FileError, match="Expected an array"):
+    with pytest.raises(tacit.errors.FileError, match="Expected an array"):
         from_json(json.dumps({"a": array}))
 
 
@@ -463,7 +476,7 @@ def test_no_text_is_quoted_at_length():
         {"type": "x" * 10**6},
         {**votes().to_dict(), "kernel": "x" * 10**6},
         {**votes().to_dict(), "columns": "x" * 10**6},
-        {**tacit.Counts("ill").to_dict(), "columns": ["x" * 10**6]},
+        {**queries.Counts("ill").to_dict(), "columns": ["x" * 10**6]},
     ):
         said = refused_or(facts, query_from_dict, lambda query: RESOLVE(query, SCHEMA))
         assert said is not None

@@ -25,7 +25,7 @@ def path(tmp_path):
     """A ledger with an entry of each kind, and a stored release."""
     path = tmp_path / "visits.ledger"
     wall = tacit.Wall(SMOKERS, smoking(), budget=tacit.Budget(1, 1e-6), ledger=path)
-    wall.release(tacit.Counts("smoker"), tacit.Laplace("0.1"))
+    wall.release(tacit.queries.Counts("smoker"), tacit.Laplace("0.1"))
     wall._ledger.charge(tacit.Budget("0.1"), {"noise": "x"}, "x", "q", takeover=True)
     taken = wall._ledger.charge(tacit.Budget("0.1"), {"noise": "x"}, "x", "q", takeover=True)
     wall._ledger.keep("x", taken.token, "{}")
@@ -38,7 +38,7 @@ def path(tmp_path):
 def outcome(path) -> str:
     try:
         tacit.Ledger(path).verify()
-    except tacit.LedgerError:
+    except tacit.errors.LedgerError:
         return "refused"
     return "read"
 
@@ -100,7 +100,7 @@ def test_values_of_a_wrong_type(path, where, value):
         else:
             connection.execute(f"UPDATE {table} SET {column} = ?", (value,))
     assert outcome(path) == "refused"
-    with pytest.raises(tacit.LedgerError):
+    with pytest.raises(tacit.errors.LedgerError):
         tacit.Ledger(path).charge(tacit.Budget("0.1"), {}, "x", "q")
 
 
@@ -130,8 +130,8 @@ def test_marks_that_no_ledger_can_hold(path):
     mark = ledger.read().mark
     ledger.verify(mark)
     for entry in (0, -1, 10**30, "6", None, [], 2.0, True):
-        with pytest.raises(tacit.LedgerError, match="does not hold"):
+        with pytest.raises(tacit.errors.LedgerError, match="does not hold"):
             ledger.verify(replace(mark, entry=entry))
     for head in ("", None, [], 0):
-        with pytest.raises(tacit.LedgerError, match="does not hold"):
+        with pytest.raises(tacit.errors.LedgerError, match="does not hold"):
             ledger.verify(replace(mark, head=head))

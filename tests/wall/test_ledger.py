@@ -28,7 +28,7 @@ from tacit.wall.statistics.counts import CountsAnswer
 from tacit.wall.statistics.statistic import Statistic
 from tests.conftest import SMOKERS, smoking, without_note
 
-QUERY = tacit.Counts(tacit.Is("smoker", "yes"))
+QUERY = tacit.queries.Counts(tacit.queries.Is("smoker", "yes"))
 
 
 def make_wall(path, budget=None, schema=None) -> tacit.Wall:
@@ -57,7 +57,7 @@ def test_a_failure_after_the_charge_still_costs(path, monkeypatch, step):
         raise RuntimeError("the canary 4711")
 
     monkeypatch.setattr(gate if step == "publish" else CountsAnswer, step, fail)
-    with pytest.raises((tacit.SourceError, RuntimeError)) as caught:
+    with pytest.raises((tacit.errors.SourceError, RuntimeError)) as caught:
         wall.release(QUERY, tacit.Laplace(0.4))
     if step != "publish":
         assert "canary" not in str(caught.value)
@@ -71,7 +71,7 @@ def test_nothing_is_read_unless_the_charge_is_on_disk(path, monkeypatch):
     wall = make_wall(path)
     seen = []
     monkeypatch.setattr(CountsAnswer, "evaluate", lambda *_: seen.append(kinds(path)))
-    with pytest.raises(tacit.SourceError):
+    with pytest.raises(tacit.errors.SourceError):
         wall.release(QUERY, tacit.Laplace(0.4))
     assert seen == [["created", "charge"]]
     seen.clear()
@@ -94,9 +94,9 @@ def test_a_charge_without_an_answer_is_answered_under_its_name(path, monkeypatch
     with monkeypatch.context() as patch:
         patch.setattr(CountsAnswer, "sample", _raise)
         for name in ("smoking", None):
-            with pytest.raises(tacit.SourceError, match="spent"):
+            with pytest.raises(tacit.errors.SourceError, match="spent"):
                 wall.release(QUERY, tacit.Laplace(0.25), name=name)
-        with pytest.raises(tacit.SourceError, match="spent"):
+        with pytest.raises(tacit.errors.SourceError, match="spent"):
             make_wall(path).release(QUERY, tacit.Laplace(0.25), name="smoking")
     wall.release(QUERY, tacit.Laplace(0.5))  # nothing is left: what follows is paid for
     first = wall.release(QUERY, tacit.Laplace(0.25), name="smoking")
@@ -146,7 +146,7 @@ def full_disk():
 
 
 def test_an_answer_that_cannot_be_stored_is_not_shown_and_can_be_had(path, monkeypatch):
-    wall, query = make_wall(path), tacit.Counts("smoker")
+    wall, query = make_wall(path), tacit.queries.Counts("smoker")
     exact = tacit.Public(SMOKERS, smoking()).release(query, tacit.Exact()).steps
     attempts, publish, keep = [], gate.publish, wall._ledger.keep
 
@@ -160,7 +160,9 @@ def test_an_answer_that_cannot_be_stored_is_not_shown_and_can_be_had(path, monke
 
     monkeypatch.setattr(gate, "publish", recorded)
     monkeypatch.setattr(wall._ledger, "keep", failing)
-    with pytest.raises(tacit.LedgerError, match=r"disk.*not stored.*budget is spent") as caught:
+    with pytest.raises(
+        tacit.errors.LedgerError, match=r"disk.*not stored.*budget is spent"
+    ) as caught:
         wall.release(query, tacit.Laplace(0.9), name="x")
     assert "without another charge" in str(caught.value)
     assert "Nothing was read" not in str(caught.value)
@@ -184,9 +186,9 @@ def test_a_pin_that_the_ledger_lacks_is_not_taken_as_agreed(path):
     pins = {"unit": None, "neighbours": "replace_one"}
     tacit.Ledger(path).open(pins, tacit.Budget(1))
     tacit.Ledger(path).open(pins, tacit.Budget(1))
-    with pytest.raises(tacit.LedgerError, match="created with allow = None"):
+    with pytest.raises(tacit.errors.LedgerError, match="created with allow = None"):
         tacit.Ledger(path).open({**pins, "allow": ["statistics"]}, tacit.Budget(1))
-    with pytest.raises(tacit.LedgerError, match="created with unit"):
+    with pytest.raises(tacit.errors.LedgerError, match="created with unit"):
         tacit.Ledger(path).open({"neighbours": "replace_one", "unit": "who"}, tacit.Budget(1))
 
 
@@ -229,7 +231,10 @@ def test_an_interrupted_release_shows_nothing(path, monkeypatch):
 def test_a_charge_that_cannot_be_written_reads_and_costs_nothing(path, monkeypatch):
     wall = make_wall(path)
     monkeypatch.setattr(CountsAnswer, "evaluate", _raise)
-    with full_disk(), pytest.raises(tacit.LedgerError, match=r"No data were read and no budget"):
+    with (
+        full_disk(),
+        pytest.raises(tacit.errors.LedgerError, match=r"No data were read and no budget"),
+    ):
         wall.release(QUERY, tacit.Laplace(0.1), name="x")
     assert kinds(path) == ["created"]
 
@@ -252,14 +257,14 @@ def test_what_is_stored_is_what_is_handed_out(path, monkeypatch):
 
 def test_only_who_claimed_a_name_may_store(path):
     ledger = make_wall(path)._ledger
-    with pytest.raises(tacit.LedgerError, match="not claimed"):
+    with pytest.raises(tacit.errors.LedgerError, match="not claimed"):
         ledger.keep("x", "0" * 64, "{}")
     charge = ledger.charge(tacit.Budget("0.1"), {}, "x", "q", takeover=True)
     taken = tacit.Ledger(path).charge(tacit.Budget("0.1"), {}, "x", "q", takeover=True)
     other = ledger.charge(tacit.Budget("0.1"), {}, "y", "q", takeover=True)
     assert charge.mark == taken.mark
     for token in (other.token, "", "0" * 64):
-        with pytest.raises(tacit.LedgerError, match="not claimed"):
+        with pytest.raises(tacit.errors.LedgerError, match="not claimed"):
             ledger.keep("x", token, "{}")
     assert ledger.keep("x", charge.token, "first") is None
     assert ledger.keep("x", taken.token, "second").body == "first"
@@ -269,7 +274,7 @@ def test_only_who_claimed_a_name_may_store(path):
 def _ask_for_one_name(path: str, start, answers) -> None:
     wall = make_wall(path)
     start.wait(60)
-    release = wall.release(tacit.Counts("smoker"), tacit.Laplace("0.001"), name="x")
+    release = wall.release(tacit.queries.Counts("smoker"), tacit.Laplace("0.001"), name="x")
     answers.put((release.steps.tolist(), release.certificate.ledger.entry))
 
 
@@ -298,14 +303,16 @@ def test_a_used_name_answers_one_question_only(path):
     wall.release(QUERY, tacit.Laplace(0.25), name="smoking")
     for query, how in (
         (QUERY, tacit.Laplace(0.2)),
-        (tacit.Counts("smoker"), tacit.Laplace(0.25)),
+        (tacit.queries.Counts("smoker"), tacit.Laplace(0.25)),
         (QUERY, tacit.Gaussian(0.25, 1e-7)),
     ):
-        with pytest.raises(tacit.LedgerError, match=r"different question.*no budget was spent"):
+        with pytest.raises(
+            tacit.errors.LedgerError, match=r"different question.*no budget was spent"
+        ):
             wall.release(query, how, name="smoking")
     assert kinds(path).count("charge") == 1
     for bad in (" ", "\ud800", 3):
-        with pytest.raises(tacit.QueryError):
+        with pytest.raises(tacit.errors.QueryError):
             wall.release(QUERY, tacit.Laplace(0.1), name=bad)
 
 
@@ -317,7 +324,7 @@ def test_a_locked_ledger_refuses(path, monkeypatch):
     monkeypatch.setattr("tacit.wall.store._WAIT_SECONDS", 0.05)
     with sqlite3.connect(path, isolation_level=None) as other:
         other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(tacit.LedgerError, match="locked"):
+        with pytest.raises(tacit.errors.LedgerError, match="locked"):
             wall.release(QUERY, tacit.Laplace(0.1))
 
 
@@ -326,7 +333,7 @@ def test_a_locked_ledger_refuses(path, monkeypatch):
 )
 def test_a_file_that_is_no_ledger_is_refused_and_kept(path, content):
     path.write_bytes(content)
-    with pytest.raises(tacit.LedgerError, match="not a ledger"):
+    with pytest.raises(tacit.errors.LedgerError, match="not a ledger"):
         make_wall(path)
     assert path.read_bytes() == content
 
@@ -351,9 +358,9 @@ def test_tampering_is_refused(path, statement):
     wall.release(QUERY, tacit.Laplace(0.4), name="a")
     with sqlite3.connect(path, isolation_level=None) as other:
         other.execute(statement)
-    with pytest.raises(tacit.LedgerError):
+    with pytest.raises(tacit.errors.LedgerError):
         tacit.Ledger(path).verify()
-    with pytest.raises(tacit.LedgerError):
+    with pytest.raises(tacit.errors.LedgerError):
         make_wall(path).release(QUERY, tacit.Laplace(0.4), name="a")
 
 
@@ -371,7 +378,7 @@ def test_a_damaged_page_does_not_hide_charges(path):
             path.write_bytes(damaged)
             try:
                 left = make_wall(path, tacit.Budget(4)).remaining.epsilon
-            except tacit.LedgerError:
+            except tacit.errors.LedgerError:
                 continue
             assert left == 0, where
 
@@ -383,10 +390,10 @@ def test_an_open_wall_notices_a_rolled_back_ledger(path, tmp_path):
     for part in tmp_path.iterdir():
         part.unlink()
     path.write_bytes(before)
-    with pytest.raises(tacit.LedgerError, match="cut or rolled back"):
+    with pytest.raises(tacit.errors.LedgerError, match="cut or rolled back"):
         wall.release(QUERY, tacit.Laplace(0.4))
     tacit.Ledger(path).verify()  # a chain alone cannot see it
-    with pytest.raises(tacit.LedgerError, match="cut, rolled back"):
+    with pytest.raises(tacit.errors.LedgerError, match="cut, rolled back"):
         tacit.Ledger(path).verify(mark)  # a later head can
 
 
@@ -405,7 +412,7 @@ def test_a_ledger_with_two_hard_links_is_refused(path, tmp_path):
         ledger.entries,
         ledger.verify,
     ):
-        with pytest.raises(tacit.LedgerError, match="2 hard links"):
+        with pytest.raises(tacit.errors.LedgerError, match="2 hard links"):
             ask()
     other.unlink()
     wall.release(QUERY, tacit.Laplace(0.1))
@@ -468,14 +475,14 @@ def test_two_histories_after_a_rollback_have_different_heads(path, monkeypatch):
     assert marks[0].entry == marks[1].entry
     assert marks[0].head != marks[1].head
     tacit.Ledger(path).verify(marks[1])
-    with pytest.raises(tacit.LedgerError, match="rolled back"):
+    with pytest.raises(tacit.errors.LedgerError, match="rolled back"):
         tacit.Ledger(path).verify(marks[0])
     nonces = [entry["nonce"] for entry in tacit.Ledger(path).entries()]
     assert len({len(bytes.fromhex(nonce)) for nonce in nonces} | {16}) == 1
 
 
 def test_an_unwritable_folder_is_said(tmp_path):
-    with pytest.raises(tacit.LedgerError, match="Cannot create"):
+    with pytest.raises(tacit.errors.LedgerError, match="Cannot create"):
         make_wall(tmp_path / "nowhere" / "x.ledger")
 
 
@@ -494,7 +501,7 @@ def _spend(path: str, out: str) -> None:
     while True:
         try:
             release = wall.release(QUERY, tacit.Laplace("0.01"))
-        except tacit.OverBudget:
+        except tacit.OverBudgetError:
             return
         mark = release.certificate.ledger
         with open(out, "ab", buffering=0) as file:
@@ -540,7 +547,7 @@ def _ask_for_names(path: str, out: str) -> None:
     wall = make_wall(path)
     for at in range(40):
         name = f"name-{at}"
-        release = wall.release(tacit.Counts("smoker"), tacit.Laplace("0.001"), name=name)
+        release = wall.release(tacit.queries.Counts("smoker"), tacit.Laplace("0.001"), name=name)
         with open(out, "ab", buffering=0) as file:
             file.write(f"{name} {release.steps.tolist()}\n".encode())
 
@@ -580,7 +587,7 @@ def test_threads_share_one_wall(path):
         for _ in range(10):
             try:
                 answers.append(wall.release(QUERY, tacit.Laplace("0.05")))
-            except tacit.OverBudget:
+            except tacit.OverBudgetError:
                 return
 
     threads = [threading.Thread(target=spend) for _ in range(4)]
@@ -626,7 +633,7 @@ def test_each_certificate_names_its_entry(path):
     ledger = tacit.Ledger(path)
     for mark in marks:
         ledger.verify(mark)
-    with pytest.raises(tacit.LedgerError):
+    with pytest.raises(tacit.errors.LedgerError):
         ledger.verify(LedgerMark("other", 2, "0" * 64))
 
 
@@ -642,7 +649,7 @@ def test_each_certificate_names_its_entry(path):
 )
 def test_what_was_pinned_stays(path, budget, schema, says):
     make_wall(path)
-    with pytest.raises(tacit.LedgerError, match=says):
+    with pytest.raises(tacit.errors.LedgerError, match=says):
         make_wall(path, budget, schema)
 
 
@@ -650,7 +657,7 @@ def test_fifty_charges_of_two_hundredths_fit_in_one(path):
     wall = make_wall(path, tacit.Budget(1))
     for _ in range(50):
         wall._ledger.charge(tacit.Budget(0.02), {}, None, "q")
-    with pytest.raises(tacit.OverBudget) as caught:
+    with pytest.raises(tacit.OverBudgetError) as caught:
         wall.release(QUERY, tacit.Laplace("1e-9"))
     assert caught.value.remaining.startswith("epsilon 0")
     assert "No data were read" in str(caught.value)
@@ -664,19 +671,19 @@ def test_raising_the_budget_is_on_the_record(path):
         (tacit.Budget(0.5, 1e-5), "less"),
         (tacit.Budget(2, 1e-6), " "),
     ):
-        with pytest.raises(tacit.LedgerError):
+        with pytest.raises(tacit.errors.LedgerError):
             ledger.raise_budget(budget, reason)
     ledger.raise_budget(tacit.Budget(2, 1e-6), "second wave, approved by the board")
     make_wall(path, tacit.Budget(2, 1e-6)).release(QUERY, tacit.Laplace(1.5))
     assert kinds(path) == ["created", "raised", "charge"]
-    with pytest.raises(tacit.LedgerError):
+    with pytest.raises(tacit.errors.LedgerError):
         make_wall(path)
 
 
 def test_it_holds_no_statistic_and_is_private_to_its_owner(path, tmp_path):
     data = {"smoker": ["yes"] * 4711 + ["no"] * 1289}
     wall = tacit.Wall(data, smoking("add_remove"), budget=tacit.Budget(9), ledger=path)
-    wall.release(tacit.Counts("smoker"), tacit.Laplace(0.01))
+    wall.release(tacit.queries.Counts("smoker"), tacit.Laplace(0.01))
     text = b"".join(part.read_bytes() for part in tmp_path.iterdir())
     text = re.sub(rb"[0-9a-f]{16,}", b"", text)  # hashes and nonces hold any four digits by chance
     for secret in (b"4711", b"1289", b"6000"):
@@ -689,7 +696,7 @@ def test_memory_is_stamped_and_dies_with_its_process():
     release = wall.release(QUERY, tacit.Laplace(0.4), name="x")
     assert without_note(wall.release(QUERY, tacit.Laplace(0.4), name="x")) == release
     assert any("memory" in text for text in release.certificate.assumptions)
-    with pytest.raises(tacit.OverBudget):
+    with pytest.raises(tacit.OverBudgetError):
         wall.release(QUERY, tacit.Laplace(0.7))
     here, there = mp.get_context("fork").Pipe()
     child = mp.get_context("fork").Process(target=_in_child, args=(wall, there))
@@ -701,7 +708,7 @@ def test_memory_is_stamped_and_dies_with_its_process():
 def _in_child(wall, pipe) -> None:
     try:
         wall.release(QUERY, tacit.Laplace(0.1))
-    except tacit.LedgerError as error:
+    except tacit.errors.LedgerError as error:
         pipe.send(str(error))
 
 
@@ -711,7 +718,7 @@ def test_a_fork_shares_the_budget_on_disk(path):
     child.start()
     child.join(60)
     assert child.exitcode == 0
-    with pytest.raises(tacit.OverBudget):
+    with pytest.raises(tacit.OverBudgetError):
         wall.release(QUERY, tacit.Laplace(0.6))
 
 

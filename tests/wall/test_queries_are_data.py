@@ -152,12 +152,12 @@ def test_a_function_is_called_once_when_it_is_traced_and_never_again(road, tmp_p
     score = Counting(lambda row, theta: jnp.stack([row[0] * theta[0], 1.0]))
     likelihood = Counting(lambda row, theta: -((row[0] - theta[0]) ** 2))
     prior = Counting(lambda theta, _: -jnp.abs(theta[0]))
-    total = tacit.BoundedSum(score, "x", size=2, clip=1, geometry="box", state=np.zeros(1))
-    region, of_row = tacit.Box((-1,), (1,)), tacit.trace(likelihood, 1, np.zeros(1))
-    drawn = tacit.DensityDraw(
-        of_row, "x", region, width=1.0, steps=10, prior=tacit.trace(prior, 1, None)
+    total = tacit.queries.BoundedSum(score, "x", size=2, clip=1, geometry="box", state=np.zeros(1))
+    region, of_row = tacit.queries.Box((-1,), (1,)), tacit.queries.trace(likelihood, 1, np.zeros(1))
+    drawn = tacit.queries.DensityDraw(
+        of_row, "x", region, width=1.0, steps=10, prior=tacit.queries.trace(prior, 1, None)
     )
-    points = tacit.DensityDraw(of_row, "x", tacit.Points([0.0, 1.0]), width=1.0)
+    points = tacit.queries.DensityDraw(of_row, "x", tacit.queries.Points([0.0, 1.0]), width=1.0)
     traced = (score, likelihood, prior)
     assert [each.calls for each in traced] == [1, 1, 1]
     if road == "wall":
@@ -167,21 +167,23 @@ def test_a_function_is_called_once_when_it_is_traced_and_never_again(road, tmp_p
         home = tacit.Public(DATA, DESCRIBED)
     for query, mechanism in (
         (total, tacit.Laplace(1)),
-        (tacit.Choice(total), tacit.Exponential(1)),
-        (drawn, tacit.Exponential(1)),
-        (points, tacit.Exponential(1)),
+        (tacit.queries.Choice(total), tacit.queries.Exponential(1)),
+        (drawn, tacit.queries.Exponential(1)),
+        (points, tacit.queries.Exponential(1)),
     ):
         home.quote(query, mechanism)
         for name in (None, type(query).__name__ + str(query.columns if query is points else "")):
             for _ in range(2):
                 home.release(query, mechanism, name=name)
-    steps = tacit.Steps(2, tacit.Gaussian(noise_multiplier=9.0), geometry="box")
-    asked = tacit.Plan(steps, tacit.Steps(1, tacit.Exponential(1)), delta=1e-6)
+    steps = tacit.queries.Steps(2, tacit.Gaussian(noise_multiplier=9.0), geometry="box")
+    asked = tacit.queries.Plan(
+        steps, tacit.queries.Steps(1, tacit.queries.Exponential(1)), delta=1e-6
+    )
     for _ in range(2):
         lease = home.prepay(asked, name="loop")
         lease.release(total)
         lease.release(total.at(np.ones(1)))
-        lease.release(tacit.Choice(total))
+        lease.release(tacit.queries.Choice(total))
     assert [each.calls for each in traced] == [1, 1, 1]
 
 
@@ -201,8 +203,15 @@ def test_a_function_in_the_place_of_data_is_refused(where):
     def mine(*arguments):
         raise AssertionError("called")
 
-    program = tacit.trace(lambda row, theta: row @ theta, 1, np.zeros(1))
-    given = {"kernel": program, "columns": "x", "region": tacit.Box((-1,), (1,)), "width": 1.0}
-    kind, given = (tacit.Choice, {}) if where == "scores" else (tacit.DensityDraw, given)
-    with pytest.raises(tacit.QueryError):
+    program = tacit.queries.trace(lambda row, theta: row @ theta, 1, np.zeros(1))
+    given = {
+        "kernel": program,
+        "columns": "x",
+        "region": tacit.queries.Box((-1,), (1,)),
+        "width": 1.0,
+    }
+    kind, given = (
+        (tacit.queries.Choice, {}) if where == "scores" else (tacit.queries.DensityDraw, given)
+    )
+    with pytest.raises(tacit.errors.QueryError):
         kind(**given | {where: mine})

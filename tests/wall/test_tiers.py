@@ -12,14 +12,18 @@ from tacit.spec.queries import QUERIES
 from tacit.wall.answers import TIERS, Answers
 from tests.conftest import SMOKERS, smoking
 
-COUNTS = tacit.Counts("smoker")
+COUNTS = tacit.queries.Counts("smoker")
 VOTES = np.eye(2), np.array([0])
-SUM = tacit.BoundedSum(
-    tacit.Kernel("table.scores"), "smoker", size=2, clip=1, geometry="box", state=VOTES
+SUM = tacit.queries.BoundedSum(
+    tacit.queries.Kernel("table.scores"), "smoker", size=2, clip=1, geometry="box", state=VOTES
 )
-DRAW = tacit.ConjugateDraw(tacit.TruncatedDirichlet("smoker", (1, 1), truncation=0.1))
-NOISY = tacit.Plan(tacit.Steps(2, tacit.Gaussian(noise_multiplier=50.0)), delta=1e-6)
-DRAWN = tacit.Plan(tacit.Steps(2, tacit.Exponential("0.1")), delta=0)
+DRAW = tacit.queries.ConjugateDraw(
+    tacit.queries.TruncatedDirichlet("smoker", (1, 1), truncation=0.1)
+)
+NOISY = tacit.queries.Plan(
+    tacit.queries.Steps(2, tacit.Gaussian(noise_multiplier=50.0)), delta=1e-6
+)
+DRAWN = tacit.queries.Plan(tacit.queries.Steps(2, tacit.queries.Exponential("0.1")), delta=0)
 BUDGET = tacit.Budget(9, 1e-3)
 
 
@@ -30,7 +34,7 @@ def wall(allow, ledger=":memory:"):
 def refused(home, ask, says):
     """In one sentence or two on a single line, with nothing charged and nothing claimed."""
     before = home._ledger.read().seq
-    with pytest.raises(tacit.QueryError, match=says) as caught:
+    with pytest.raises(tacit.errors.QueryError, match=says) as caught:
         ask()
     assert "\n" not in str(caught.value)
     assert (home._ledger.read().seq, home.remaining.epsilon) == (before, 9)
@@ -40,8 +44,8 @@ def test_statistics_alone():
     home = wall(("statistics",))
     for query, mechanism in (
         (SUM, tacit.Laplace(1)),
-        (DRAW, tacit.Exponential(1)),
-        (tacit.Choice(SUM), tacit.Exponential(1)),
+        (DRAW, tacit.queries.Exponential(1)),
+        (tacit.queries.Choice(SUM), tacit.queries.Exponential(1)),
     ):
         says = f"answers statistics, and no {type(query).__name__}.*Nothing was charged"
         refused(home, lambda q=query, m=mechanism: home.release(q, m, name="x"), says)
@@ -49,16 +53,16 @@ def test_statistics_alone():
     for plan in (NOISY, DRAWN):
         refused(home, lambda p=plan: home.prepay(p, name="loop"), "answers statistics only")
     assert home.release(COUNTS, tacit.Laplace(1)).n == 8
-    assert home.release(tacit.Moments(("smoker",), degree=1), tacit.Laplace(1)).n == 8
+    assert home.release(tacit.queries.Moments(("smoker",), degree=1), tacit.Laplace(1)).n == 8
 
 
 def test_steps_without_draws():
     home = wall(("steps", "statistics"))
-    for query in (DRAW, tacit.Choice(SUM)):
-        refused(home, lambda q=query: home.release(q, tacit.Exponential(1)), "and no")
+    for query in (DRAW, tacit.queries.Choice(SUM)):
+        refused(home, lambda q=query: home.release(q, tacit.queries.Exponential(1)), "and no")
     lease = home.prepay(NOISY)
     assert lease.release(SUM).n == 8
-    with pytest.raises(tacit.QueryError, match="statistics, steps, and no ConjugateDraw"):
+    with pytest.raises(tacit.errors.QueryError, match="statistics, steps, and no ConjugateDraw"):
         lease.release(DRAW)
     assert lease.steps_left == 1
 
@@ -67,7 +71,7 @@ def test_draws_without_steps():
     home = wall(("statistics", "draws"))
     refused(home, lambda: home.release(SUM, tacit.Laplace(1)), "and no BoundedSum")
     lease = home.prepay(DRAWN)
-    with pytest.raises(tacit.QueryError, match="and no BoundedSum"):
+    with pytest.raises(tacit.errors.QueryError, match="and no BoundedSum"):
         lease.release(SUM)
     assert lease.steps_left == 2
     assert lease.release(DRAW).n == 8
@@ -91,7 +95,7 @@ def test_every_query_belongs_to_one_tier():
     "allow", ["statistics", (), ("steps",), ("draws", "steps"), ("statistics", "everything")]
 )
 def test_other_words_are_refused(allow, tmp_path):
-    with pytest.raises(tacit.QueryError, match='Expected allow= with "statistics"'):
+    with pytest.raises(tacit.errors.QueryError, match='Expected allow= with "statistics"'):
         wall(allow, tmp_path / "l.ledger")
     assert not (tmp_path / "l.ledger").exists()
 
@@ -101,7 +105,7 @@ def test_what_is_allowed_is_pinned_in_the_ledger(tmp_path):
     wall(("statistics", "steps"), path)
     assert tacit.Ledger(path).entries()[0]["pins"]["allow"] == ["statistics", "steps"]
     for other in (("statistics",), TIERS, ("statistics", "draws")):
-        with pytest.raises(tacit.LedgerError, match="created with allow"):
+        with pytest.raises(tacit.errors.LedgerError, match="created with allow"):
             wall(other, path)
     home = wall(("steps", "statistics"), path)  # in whatever order
     assert home.release(COUNTS, tacit.Laplace(1)).n == 8
@@ -115,15 +119,15 @@ import tacit
 schema = tacit.Schema(tacit.Categorical("a", ["x", "y"]), neighbours="replace_one")
 budget, allow = tacit.Budget(9, 1e-3), ("statistics", "steps")
 wall = tacit.Wall({"a": ["x", "y"]}, schema, budget=budget, ledger=":memory:", allow=allow)
-wall.release(tacit.Counts("a"), tacit.Laplace(1), name="counts")
-query = tacit.BoundedSum(lambda row, state: row, "a", size=1, clip=1)
+wall.release(tacit.queries.Counts("a"), tacit.Laplace(1), name="counts")
+query = tacit.queries.BoundedSum(lambda row, state: row, "a", size=1, clip=1)
 wall.release(query, tacit.Laplace(1))
-plan = tacit.Plan(tacit.Steps(1, tacit.Gaussian(noise_multiplier=9.0)), delta=1e-6)
+plan = tacit.queries.Plan(tacit.queries.Steps(1, tacit.Gaussian(noise_multiplier=9.0)), delta=1e-6)
 wall.prepay(plan).release(query)
 try:
-    wall.release(tacit.Choice(tacit.BoundedSum(query.kernel, "a", size=1, clip=1, geometry="box")),
-                 tacit.Exponential(1))
-except tacit.QueryError:
+    votes = tacit.queries.BoundedSum(query.kernel, "a", size=1, clip=1, geometry="box")
+    wall.release(tacit.queries.Choice(votes), tacit.queries.Exponential(1))
+except tacit.errors.QueryError:
     print([name for name in sys.modules if name.startswith("tacit.draws")])
 """
 

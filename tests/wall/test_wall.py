@@ -14,7 +14,7 @@ import tacit
 from tacit.wall.statistics.counts import CountsAnswer
 from tests.conftest import SMOKERS, smoking
 
-QUERY = tacit.Counts("smoker")
+QUERY = tacit.queries.Counts("smoker")
 WALL = Path(tacit.wall.__file__).parent
 
 
@@ -42,7 +42,7 @@ def test_over_budget_says_the_numbers_and_reads_nothing(monkeypatch):
     wall = open_wall(budget=tacit.Budget(1, 1e-6))
     wall.release(QUERY, tacit.Laplace(0.75))
     monkeypatch.setattr(CountsAnswer, "evaluate", pytest.fail)
-    with pytest.raises(tacit.OverBudget) as caught:
+    with pytest.raises(tacit.OverBudgetError) as caught:
         wall.release(QUERY, tacit.Gaussian(0.5, 1e-7))
     assert caught.value.requested == "epsilon 0.5, delta 1E-7"
     assert caught.value.remaining == "epsilon 0.25, delta 0.000001"
@@ -50,9 +50,9 @@ def test_over_budget_says_the_numbers_and_reads_nothing(monkeypatch):
 
 
 def test_only_public_data_may_be_exact():
-    with pytest.raises(tacit.BudgetError, match=r"only tacit\.Public"):
+    with pytest.raises(tacit.errors.BudgetError, match=r"only tacit\.Public"):
         open_wall().release(QUERY, tacit.Exact())
-    with pytest.raises(tacit.BudgetError, match=r"tacit\.Laplace"):
+    with pytest.raises(tacit.errors.BudgetError, match=r"tacit\.Laplace"):
         open_wall().release(QUERY, 0.5)
     release = tacit.Public(SMOKERS, smoking()).release(QUERY, tacit.Exact())
     assert release.value.tolist() == [5, 2, 1]
@@ -126,7 +126,7 @@ def test_the_answers_shape_does_not_depend_on_the_data(caplog, capfd, recwarn):
     seen = set()
     for table in tables:
         release = open_wall(table, schema).release(
-            tacit.Counts(["smoker", "age"]), tacit.Laplace(1)
+            tacit.queries.Counts(["smoker", "age"]), tacit.Laplace(1)
         )
         facts = release.to_dict()
         for varying in ("steps", "certificate"):

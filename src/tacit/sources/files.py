@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO
@@ -49,10 +50,13 @@ def csv_header(path: Path) -> list[str]:
             line = file.readline(_LONGEST_LINE).removeprefix(b"\xef\xbb\xbf")
         if b"\r" in line.removesuffix(b"\n").removesuffix(b"\r"):
             raise SourceError(f"Cannot read {path}: its lines do not end as those of a CSV do.")
-    except (EOFError, OSError) as error:
+    except (EOFError, OSError, zlib.error) as error:
         raise SourceError(f"Cannot read {path}: {_reason(error, 'not a gzip file')}.") from None
     text = line.rstrip(b"\r\n").decode("utf-8", "surrogateescape")
-    names = next(csv.reader([text], delimiter=delimiter_of(path)), [])
+    try:
+        names = next(csv.reader([text], delimiter=delimiter_of(path)), [])
+    except csv.Error:
+        raise SourceError(f"Cannot read {path}: a column's name is too long.") from None
     if line and not names:
         raise SourceError(f"{path} has no header line; expected column names in its first line.")
     return names

@@ -74,7 +74,7 @@ def open_source(data: Any, schema: Schema) -> Source:
             _check_type(name, types.field(name).type, schema)
         return Source(
             lambda names: engines.batches(table, names),
-            lambda: engines.types_of(engines.stored(data)),
+            lambda: engines.types_of(engines.stored(table)),
         )
     return Source(_memory(data, wanted, schema), lambda: None)
 

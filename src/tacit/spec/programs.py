@@ -102,7 +102,7 @@ class Program:
 
     @property
     def work(self) -> int:
-        """About how many numbers are computed for one row, each `while` counted as one round."""
+        """About how many numbers are computed for one row, a `while` with all of its rounds."""
         return self._rebuilt.work
 
     def precision(self) -> AbstractContextManager[None]:

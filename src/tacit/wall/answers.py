@@ -104,7 +104,7 @@ class Answers:
                 f"This wall answers {', '.join(self.allow)}, and no {type(query).__name__}: "
                 "its ledger was created with this allow=. Nothing was charged or read."
             )
-        raise QueryError(f"Expected a query such as tacit.Counts(...), got {query!r}.")
+        raise QueryError(f"Expected a query such as tacit.queries.Counts(...), got {query!r}.")
 
 
 def calibrated(answer: Answer, mechanism: Mechanism) -> Calibration:

@@ -42,6 +42,7 @@ class Claim:
     question: str
     mark: LedgerMark
     tokens: set[str] = field(default_factory=set)
+    opened: str = ""  # of a lease: what its file of answers was begun with
 
 
 class Answered(NamedTuple):
@@ -95,6 +96,8 @@ class Chain:
                 self.spent += cost
             case "takeover" if seq > 1:
                 self._unanswered(entry["name"]).tokens.add(hash_)
+            case "opened" if seq > 1:
+                self._unanswered(entry["name"]).opened = _text(entry["begun"])
             case "release" if seq > 1:
                 if entry["claim"] not in self._unanswered(entry["name"]).tokens:
                     raise ValueError("an answer that nobody paid for")

@@ -14,11 +14,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from tacit.spec.budget import Budget
 from tacit.spec.certificate import LedgerMark
-from tacit.spec.errors import LedgerError, OverBudget
+from tacit.spec.errors import LedgerError, OverBudgetError
 from tacit.wall.chain import Answered, Chain, digest, link
 from tacit.wall.store import Store
 
@@ -40,12 +41,14 @@ class Stored:
 class Charge:
     """What was paid: a mark to print on the release, and a token that allows to store one answer.
 
-    Or, if the name has been answered, what is stored under it.
+    Or, if the name has been answered, what is stored under it; if it is that of a lease which was
+    opened, just that.
     """
 
     mark: LedgerMark
     token: str
     stored: Stored | None = None
+    opened: str = ""
 
 
 class Ledger:
@@ -142,11 +145,13 @@ class Ledger:
                 stored = self._stored(connection, chain, name)
                 if stored is not None:
                     return Charge(claim.mark, "", stored)
-                if takeover:  # proof: claim
+                if claim.opened:  # proof: claim
+                    return Charge(claim.mark, "", opened=claim.opened)
+                if takeover:
                     taken = self._append(connection, {"kind": "takeover", "name": name})
                     return Charge(claim.mark, taken.head)
             if not (chain.spent + cost).within(chain.limit):  # proof: budget
-                raise OverBudget(str(cost), str(chain.left))
+                raise OverBudgetError(str(cost), str(chain.left))
             mark = self._append(
                 connection,
                 {
@@ -177,6 +182,18 @@ class Ledger:
             facts = {"name": name, "claim": token, "sha256": digest(answer)}
             self._append(connection, {"kind": "release", **facts})
         return None
+
+    def open_lease(self, name: str, begun: str) -> str:
+        """Write down with what the answers under a name were begun, or return what was written."""
+        with self._transaction("The lease was not opened.") as connection:
+            claim = self._advance(connection).claims[name]
+            if not claim.opened:
+                self._append(connection, {"kind": "opened", "name": name, "begun": begun})
+            return claim.opened or begun
+
+    @property
+    def path(self) -> Path | None:
+        return self._store.path if self.durable else None
 
     def raise_budget(self, budget: Budget, reason: str) -> None:
         """Allow more from now on; the decision and its reason stay on the record."""

@@ -14,7 +14,7 @@ from tacit.sources.data import check_header, open_data, units_of_data
 from tacit.spec.budget import Budget, Spent, round_up
 from tacit.spec.certificate import Certificate, LedgerMark
 from tacit.spec.errors import BudgetError, LedgerError, QueryError, SchemaError
-from tacit.spec.mechanisms import Exact, Exponential, Gaussian, Laplace, Mechanism
+from tacit.spec.mechanisms import Exact, Mechanism
 from tacit.spec.plan import Plan, WithoutReplacement
 from tacit.spec.protocols import Quote
 from tacit.spec.queries import Query
@@ -24,9 +24,11 @@ from tacit.spec.wire import digest
 from tacit.wall.answers import TIERS, Answer, Answers, calibrated, describe, publish
 from tacit.wall.ledger import Ledger
 from tacit.wall.noise import os_entropy
+from tacit.wall.replay import replayed
 from tacit.wall.shield import shielded, without_locals
+from tacit.wall.steps.kept import AnswerStore, KeptLease
 from tacit.wall.steps.lease import Lease, Loaded
-from tacit.wall.steps.replay import KeptLease, ReplayedLease, replayed
+from tacit.wall.steps.plans import check_plan, check_population, plan_events
 
 
 class Wall:
@@ -79,6 +81,7 @@ class Wall:
         self._schema = schema
         self._loaded: Callable[[], Loaded | None] = lambda: None
         self._ledger = Ledger(ledger)
+        self._store = AnswerStore(self._ledger.path, {})
         self._ledger.open(
             {
                 "unit": schema.unit,
@@ -154,13 +157,13 @@ class Wall:
         return release if stored is None else replayed(stored)
 
     @without_locals
-    def prepay(self, plan: Plan, *, name: str | None = None) -> Lease | KeptLease | ReplayedLease:
+    def prepay(self, plan: Plan, *, name: str | None = None) -> Lease | KeptLease:
         """Charge for all steps of a plan at once and return the lease that answers them.
 
         Taking several smaller plans, one after another, lets a loop stop early; each is charged
-        for itself. Under the same `name` the same plan returns the answers that were given before,
-        to the same questions, at no cost. They are stored after the last step; until then the
-        same plan under that name is charged again, since answers to some of its steps are out.
+        for itself. Under a `name` each answer is stored beside the ledger before it is handed out:
+        the same plan under the same name gives the same answers to the same questions at no cost,
+        and goes on after the last of them under the same charge.
         """
         _check_name(name)
         check_plan(plan, self._schema, self._answers)
@@ -173,14 +176,25 @@ class Wall:
         event = {"plan": plan.to_dict()}
         question = digest([event, str(cost)])
         check_header(self._source)
-        charge = self._ledger.charge(cost, event, name, question)  # proof: charge-then-read
-        if name is not None and charge.stored is not None:
-            return ReplayedLease(plan, charge.stored, name)
+        if name is not None:
+            self._store.check()
+        # proof: charge-then-read
+        charge = self._ledger.charge(cost, event, name, question, takeover=True)
         certificate = self._certificate(cost, accountant, plan_events(plan), charge.mark)
-        lease = Lease(plan, self._answers, self._rows(), certificate, os_entropy)
+
+        def lease(used: int) -> Lease:
+            return Lease(plan, self._answers, self._rows(), certificate, os_entropy, used)
+
         if name is None:
-            return lease
-        return KeptLease(lease, lambda answers: self._ledger.keep(name, charge.token, answers))
+            return lease(0)
+        # proof: replay. Answers may be out that were in a file which is gone, or was made anew.
+        begun = self._store.begin(charge.mark.head)
+        if begun != (charge.opened or self._ledger.open_lease(name, begun)):
+            raise LedgerError(
+                f"The answers that were given under the name {name!r} are gone from "
+                f"{self._store.path}: choose another name. Nothing was read or charged."
+            )
+        return KeptLease(plan, certificate, self._store, begun, name, lease)
 
     def _rows(self) -> Loaded:
         """What leases read, shared by those that are alive."""
@@ -218,43 +232,3 @@ class Wall:
 def _check_name(name: Any) -> None:
     if name is not None and not (isinstance(name, str) and name.strip() and name.isprintable()):
         raise QueryError(f"Expected name={name!r} to be a printable text.")
-
-
-def plan_events(plan: Plan) -> tuple[dict[str, Any], ...]:
-    """The facts of a lease's steps, for its certificate."""
-    families = {Gaussian: "discrete_gaussian", Laplace: "discrete_laplace", Exponential: "draw"}
-    return tuple(
-        {"noise": families.get(type(steps.mechanism), "none"), **steps.to_dict()}
-        for steps in plan.steps
-    )
-
-
-def check_plan(plan: Plan, schema: Schema, answers: Answers) -> None:
-    """Refuse what no query can use, and sampling that would tell a secret size."""
-    if not isinstance(plan, Plan):
-        raise BudgetError(f"Expected tacit.Plan(tacit.Steps(...), delta=...), got {plan!r}.")
-    if len(answers.allow) == 1:
-        raise QueryError("This wall answers statistics only: its ledger allows no steps or draws.")
-    for steps in plan.steps:
-        tier = "draws" if isinstance(steps.mechanism, Exponential) else "steps"
-        if tier not in answers.allow:
-            raise QueryError(
-                f"The plan has steps of {tier}, which this wall does not allow: its ledger was "
-                f"created with allow={answers.allow}. Nothing was charged."
-            )
-        if isinstance(steps.sampling, WithoutReplacement) and schema.neighbours != "replace_one":
-            raise BudgetError(
-                "WithoutReplacement needs the number of units, which is secret under "
-                "add_remove: sample with tacit.Poisson(rate)."
-            )
-
-
-def check_population(plan: Plan, units: int | None) -> None:
-    """Refuse a plan for another number of units than there are, which is public here."""
-    for steps in plan.steps:
-        match steps.sampling:
-            case WithoutReplacement(population=population) if population != units:
-                raise BudgetError(
-                    f"The plan is for a population of {population} units, and there are {units}. "
-                    "Nothing was charged."
-                )

@@ -53,9 +53,9 @@ UNIT = st.lists(ROW, min_size=1, max_size=6)
             ("a",),
             ("b",),
             ("a", "b"),
-            (tacit.Is("b", (0, 2)), "a"),
+            (tacit.queries.Is("b", (0, 2)), "a"),
             (("a", "b"),),
-            (("a", "b"), "b", (tacit.Is("b", (0, 2)), "a", "h")),
+            (("a", "b"), "b", (tacit.queries.Is("b", (0, 2)), "a", "h")),
             (("a", "h"), ("h", "b"), ("b", "a")),
         ]
     ),
@@ -64,7 +64,7 @@ UNIT = st.lists(ROW, min_size=1, max_size=6)
 def test_one_unit_moves_the_counts_by_at_most_the_sensitivity(
     others, old, new, rows, default, by, columns
 ):
-    query = tacit.Counts(columns, by=("g",) if by else ())
+    query = tacit.queries.Counts(columns, by=("g",) if by else ())
     with_old, with_new = table([*others, old], by), table([*others, new], by)
     without = table(others, by)
     for neighbours, other in (("replace_one", with_new), ("add_remove", without)):
@@ -83,7 +83,7 @@ def test_one_unit_moves_the_counts_by_at_most_the_sensitivity(
 @pytest.mark.parametrize("neighbours", ["replace_one", "add_remove"])
 def test_the_bound_is_attained(rows, columns, default, neighbours):
     """Brute force over worst neighbours: the derived sensitivity is not loose either."""
-    query, schema = tacit.Counts(columns), schema_of(neighbours, rows, default, False)
+    query, schema = tacit.queries.Counts(columns), schema_of(neighbours, rows, default, False)
     bound = resolve(query, schema).sensitivity
     l1 = l2 = 0
     cells = list(product(["x", "y"], [0, 1]))
@@ -105,7 +105,7 @@ def test_columns_counted_together_agree_with_counting_by_hand(default):
     schema = tacit.Schema(
         *schema_of("add_remove", 1, default, False).columns, neighbours="add_remove"
     )
-    query = tacit.Counts((("a", "b"), "b", (tacit.Is("b", (0, 2)), "h", "a")))
+    query = tacit.queries.Counts((("a", "b"), "b", (tacit.queries.Is("b", (0, 2)), "h", "a")))
     release = tacit.Public(data, schema).release(query, tacit.Exact())
     np.testing.assert_array_equal(
         release.value, Rehearsal(data, schema).release(query, tacit.Exact()).value
@@ -126,9 +126,9 @@ def test_tables_too_large_are_refused_before_any_charge():
         neighbours="replace_one",
     )
     assert (2**16) ** 4 % 2**64 == 0
-    with pytest.raises(tacit.QueryError, match="at most"):
-        resolve(tacit.Counts([tuple(f"c{i}" for i in range(4))]), many)
-    wide = tacit.Counts([tuple(f"d{i}" for i in range(20))])
+    with pytest.raises(tacit.errors.QueryError, match="at most"):
+        resolve(tacit.queries.Counts([tuple(f"c{i}" for i in range(4))]), many)
+    wide = tacit.queries.Counts([tuple(f"d{i}" for i in range(20))])
     data = {column.name: ["0", "y"] for column in many.columns}
     assert exact(data, many, wide).size == 2**20
 
@@ -140,7 +140,7 @@ def test_a_joint_table_of_two_cells_is_measured_whole():
         tacit.Categorical("one", ["x"], default="x"),
         neighbours="replace_one",
     )
-    resolved = resolve(tacit.Counts([("a", "one")]), schema)
+    resolved = resolve(tacit.queries.Counts([("a", "one")]), schema)
     assert not resolved.blocks[0].omitted
     assert (resolved.sensitivity.l1, resolved.sensitivity.l2_squared) == (2, 2)
 
@@ -149,7 +149,7 @@ def test_a_person_with_a_thousand_rows_counts_as_few():
     schema = schema_of("add_remove", 3, None, False)
     crowd = [[("x", 1, "x")]] * 5
     hoarder = [("y", 2, "x")] * 1000
-    query = tacit.Counts("a")
+    query = tacit.queries.Counts("a")
     moved = exact(table([*crowd, hoarder], False), schema, query) - exact(
         table(crowd, False), schema, query
     )
@@ -161,7 +161,7 @@ def test_all_orders_of_rows_give_the_same_integers():
     schema = schema_of("add_remove", 2, None, True)
     units = [[("x", 0, "y"), ("y", 1, "x"), ("x", 0, "y"), ("junk", 9, "x")], [("y", 2, "y")] * 4]
     data = table(units, True)
-    query = tacit.Counts(("a", "b"), by="g")
+    query = tacit.queries.Counts(("a", "b"), by="g")
     first = exact(data, schema, query)
     for _ in range(10):
         order = rng.permutation(8)
@@ -174,7 +174,7 @@ def test_kept_rows_favour_no_value():
     units = 3000
     data = table([[("x", 0, "x"), ("x", 0, "x"), ("y", 0, "x")]] * units, False)
     schema = schema_of("add_remove", 2, "x", False)
-    kept = exact(data, schema, tacit.Counts("a"))
+    kept = exact(data, schema, tacit.queries.Counts("a"))
     assert kept.sum() == 2 * units
     # false-alarm rate 1e-6 would be 4.9 standard deviations; the hash is fixed, so no luck is left
     assert abs(kept[1] - 2 * units / 3) < 4.9 * np.sqrt(units * 2 / 9)
@@ -182,7 +182,7 @@ def test_kept_rows_favour_no_value():
 
 def test_two_cells_that_sum_to_n_become_one():
     schema = tacit.Schema(tacit.Categorical("a", ["x", "y"], default="x"), neighbours="replace_one")
-    resolved = resolve(tacit.Counts("a"), schema)
+    resolved = resolve(tacit.queries.Counts("a"), schema)
     assert resolved.blocks[0].omitted == ("x",)
     assert (resolved.sensitivity.l1, resolved.sensitivity.l2_squared) == (1, 1)
     for other in (
@@ -190,19 +190,19 @@ def test_two_cells_that_sum_to_n_become_one():
         tacit.Schema(tacit.Categorical("a", ["x", "y"], default="x"), neighbours="add_remove"),
         schema_of("replace_one", 2, "x", False),
     ):
-        assert not resolve(tacit.Counts("a"), other).blocks[0].omitted
+        assert not resolve(tacit.queries.Counts("a"), other).blocks[0].omitted
 
 
 @pytest.mark.parametrize(
     ("query", "error"),
     [
-        (tacit.Counts("z"), tacit.SchemaError),
-        (tacit.Counts(tacit.Is("a", "z")), tacit.QueryError),
-        (tacit.Counts(tacit.Is("b", True)), tacit.QueryError),
-        (tacit.Counts("r"), tacit.SchemaError),
-        (tacit.Counts("big"), tacit.SchemaError),
-        (tacit.Counts("b", by=["wide", "wide2"]), tacit.QueryError),
-        ("a", tacit.QueryError),
+        (tacit.queries.Counts("z"), tacit.errors.SchemaError),
+        (tacit.queries.Counts(tacit.queries.Is("a", "z")), tacit.errors.QueryError),
+        (tacit.queries.Counts(tacit.queries.Is("b", True)), tacit.errors.QueryError),
+        (tacit.queries.Counts("r"), tacit.errors.SchemaError),
+        (tacit.queries.Counts("big"), tacit.errors.SchemaError),
+        (tacit.queries.Counts("b", by=["wide", "wide2"]), tacit.errors.QueryError),
+        ("a", tacit.errors.QueryError),
     ],
 )
 def test_what_cannot_be_counted_is_refused(query, error):

@@ -52,7 +52,7 @@ def number(name: str, cell: object) -> float | None:
     return x if low <= x <= high and whole else None
 
 
-def reference(table: dict, query: tacit.Moments, defaults: dict | None = None) -> list[int]:
+def reference(table: dict, query: tacit.queries.Moments, defaults: dict | None = None) -> list[int]:
     """The statistic in NumPy, with the number of rows first, in steps."""
     most = 2 ** {1: 30, 2: 15}[query.degree]
     rows = []
@@ -104,12 +104,12 @@ def as_text(cell: object) -> str:
 
 
 QUERIES = [
-    tacit.Moments("x"),
-    tacit.Moments(["x", "y"]),
-    tacit.Moments(NAMES),
-    tacit.Moments(["z", "sex"], degree=1),
-    tacit.Moments(["x", "z"], centred=False),
-    tacit.Moments(["y", "sex", "x"], degree=1, centred=False),
+    tacit.queries.Moments("x"),
+    tacit.queries.Moments(["x", "y"]),
+    tacit.queries.Moments(NAMES),
+    tacit.queries.Moments(["z", "sex"], degree=1),
+    tacit.queries.Moments(["x", "z"], centred=False),
+    tacit.queries.Moments(["y", "sex", "x"], degree=1, centred=False),
 ]
 
 
@@ -138,7 +138,7 @@ def test_columns_of_doubles_hold_nothing_that_hurts(tmp_path):
     x = np.array([*odd, 1.0, -3.0, 5.0, 4.999999999999999, -0.0])
     table = {"x": x, "y": np.full(len(x), 2e-4), "z": np.full(len(x), 3.0), "sex": ["f"] * len(x)}
     pq.write_table(pa.table(table), tmp_path / "t.parquet")
-    for query in (tacit.Moments("x"), tacit.Moments(["x", "y", "z"])):
+    for query in (tacit.queries.Moments("x"), tacit.queries.Moments(["x", "y", "z"])):
         expected = reference(table, query)
         for source in (table, pd.DataFrame(table), tmp_path / "t.parquet", pa.table(table)):
             assert steps(source, schema(), query) == expected
@@ -149,18 +149,18 @@ def test_all_orders_of_rows_give_the_same_integers():
     for unit in (None, "who"):
         described = schema(unit=unit, max_rows_per_unit=unit and 2)
         table["who"] = (np.arange(60) % 17).tolist()
-        first = steps(table, described, tacit.Moments(["x", "z"]))
+        first = steps(table, described, tacit.queries.Moments(["x", "z"]))
         for _ in range(5):
             order = rng.permutation(60)
             shuffled = {name: [cells[i] for i in order] for name, cells in table.items()}
-            assert steps(shuffled, described, tacit.Moments(["x", "z"])) == first
+            assert steps(shuffled, described, tacit.queries.Moments(["x", "z"])) == first
 
 
 def test_defaults_stand_in_for_what_is_missing():
     columns = tacit.Real("x", -3, 5, default=0.25), tacit.Integer("z", 0, 9, default=4)
     sex = tacit.Categorical("sex", ["f", "m"], default="f")
     defaults = {"x": 0.25, "z": 4.0, "sex": 0.0}
-    table, query = odd_table(80, seed=4), tacit.Moments(["x", "z", "sex"])
+    table, query = odd_table(80, seed=4), tacit.queries.Moments(["x", "z", "sex"])
     expected = reference(table, query, defaults)
     assert expected[0] == 80
     assert steps(table, schema(*columns, sex), query) == expected
@@ -170,13 +170,13 @@ def test_defaults_stand_in_for_what_is_missing():
 
 def test_an_empty_table_and_one_without_complete_rows():
     for table in ({"x": [], "z": []}, {"x": ["?", 1.0], "z": [1, None]}):
-        assert steps(table, schema(X, Z), tacit.Moments(["x", "z"])) == [0] * 6
+        assert steps(table, schema(X, Z), tacit.queries.Moments(["x", "z"])) == [0] * 6
 
 
 def test_at_most_k_rows_of_a_unit_count():
     described = schema(X, unit="who", max_rows_per_unit=3)
     table = {"x": [5.0] * 1000 + [-3.0, 1.0], "who": ["a"] * 1000 + ["b", "c"]}
-    most, query = 2**15, tacit.Moments("x")
+    most, query = 2**15, tacit.queries.Moments("x")
     assert steps(table, described, query) == [5, 2 * most, 4 * most**2]
     # of seven different rows three are kept, whoever else is there
     seven = {"x": list(np.linspace(-3, 5, 7)), "who": ["s"] * 7}
@@ -190,7 +190,7 @@ def test_at_most_k_rows_of_a_unit_count():
 
 def test_blocks_are_named_and_the_rows_left_out_exactly_where_they_are_public():
     x, z = tacit.Real("x", -3, 5, default=0), tacit.Integer("z", 0, 9, default=1)
-    query = tacit.Moments(["x", "z"])
+    query = tacit.queries.Moments(["x", "z"])
     names = ["rows", "x", "z", "x*x", "x*z", "z*z"]
     unit = {"unit": "who", "max_rows_per_unit": 1}
     for described, counted in [
@@ -204,13 +204,13 @@ def test_blocks_are_named_and_the_rows_left_out_exactly_where_they_are_public():
         resolved = resolve(query, described)
         assert resolved.what.counted is counted
         assert [block.name for block in resolved.blocks] == names[not counted :]
-    half = resolve(tacit.Moments("x"), schema(x, Z, neighbours="replace_one"))
+    half = resolve(tacit.queries.Moments("x"), schema(x, Z, neighbours="replace_one"))
     assert not half.what.counted  # only the columns asked about must be total
     release = tacit.Public({"x": [5.0], "z": [9]}, schema(x, z)).release(query, tacit.Exact())
     for name in names:
         assert release.table(name).value == 1
     assert query.names == tuple(names)
-    assert tacit.Moments("x", degree=1).names == ("rows", "x")
+    assert tacit.queries.Moments("x", degree=1).names == ("rows", "x")
 
 
 # Names that look like the wall's own
@@ -223,20 +223,20 @@ def test_a_column_called_units_tells_nothing():
         described = tacit.Schema(column, neighbours="replace_one")
         for cells in ([1.0, 2.0, 10.0], [1.0, 2.0, 0.0]):
             wall = tacit.Wall({name: cells}, described, budget=tacit.Budget(9), ledger=":memory:")
-            assert wall.release(tacit.Moments(name), tacit.Laplace(1)).n == 3
-        assert steps({name: [10.0]}, described, tacit.Moments(name)) == [2**15, 2**30]
+            assert wall.release(tacit.queries.Moments(name), tacit.Laplace(1)).n == 3
+        assert steps({name: [10.0]}, described, tacit.queries.Moments(name)) == [2**15, 2**30]
 
 
 @pytest.mark.parametrize("columns", [["rows"], ["a", "b", "a*b"], ["a", "b*c", "a*b", "c"]])
 def test_two_moments_of_one_name_are_refused(columns):
     """They once took each other's place, and each other's noise."""
-    with pytest.raises(tacit.QueryError, match="names of their own"):
-        tacit.Moments(columns)
+    with pytest.raises(tacit.errors.QueryError, match="names of their own"):
+        tacit.queries.Moments(columns)
 
 
 def test_a_column_with_a_star_is_itself():
     described = schema(tacit.Real("a*b", -1, 1), tacit.Real("a", -1, 1))
-    found = steps({"a*b": [1.0], "a": [-0.5]}, described, tacit.Moments(["a*b", "a"]))
+    found = steps({"a*b": [1.0], "a": [-0.5]}, described, tacit.queries.Moments(["a*b", "a"]))
     assert found == [1, 2**15, -(2**14), 2**30, -(2**29), 2**28]
 
 
@@ -289,10 +289,10 @@ def test_one_unit_moves_the_moments_by_at_most_their_noise_times_epsilon(
     other = [*others, new] if neighbours == "replace_one" else others
     gaps = moved(
         units_table([*others, old]), units_table(other), described,
-        tacit.Moments(columns, degree, None, centred),
+        tacit.queries.Moments(columns, degree, None, centred),
     )  # fmt: skip
     for split in (None, (1, 1, 1), (0.2, 1, 5), (9, 1, 0.1)):
-        query = tacit.Moments(columns, degree, split, centred)
+        query = tacit.queries.Moments(columns, degree, split, centred)
         spent = in_noise(gaps, described, query, tacit.Laplace("0.7"))
         assert sum(map(abs, spent)) <= Fraction("0.7")
         mu = math.sqrt(
@@ -306,7 +306,7 @@ def test_one_unit_moves_the_moments_by_at_most_their_noise_times_epsilon(
 def test_the_worst_unit_takes_all_of_epsilon(neighbours, rows):
     """The noise is not wider than it must be: 0.1 % at most."""
     for split in ((1.0, 1.0, 1.0), (1.0, 1.0, 9.0)):
-        query = tacit.Moments(["a", "b"], split=split)
+        query = tacit.queries.Moments(["a", "b"], split=split)
         described = tacit.Schema(*PAIR, unit="who", max_rows_per_unit=rows, neighbours=neighbours)
         noise = [law.scale for law in calibrated(resolve(query, described), tacit.Laplace(1)).noise]
         best = max(-1.0, -(2 / noise[1]) / (2 * 3 / noise[3]))
@@ -323,7 +323,7 @@ def test_the_worst_unit_takes_all_of_epsilon(neighbours, rows):
 
 def test_the_noises_grid_holds_the_statistic():
     """What is evaluated for a release is the exact statistic, in finer steps."""
-    data, described, query = odd_table(40, 8), schema(X, Z), tacit.Moments(["x", "z"])
+    data, described, query = odd_table(40, 8), schema(X, Z), tacit.queries.Moments(["x", "z"])
     resolved = resolve(query, described)
     exact = steps(data, described, query)
     for mechanism in (tacit.Laplace(1), tacit.Gaussian(1, 1e-6), tacit.Gaussian(300, 1e-6)):
@@ -339,13 +339,13 @@ def test_the_noises_grid_holds_the_statistic():
 @pytest.mark.parametrize(
     "query",
     [
-        tacit.Moments("seen"),
-        tacit.Moments("three"),
-        tacit.Moments("one"),
-        tacit.Moments(["x", "same"]),
-        tacit.Moments("tiny"),
-        tacit.Moments("nowhere"),
-        tacit.Moments("who"),
+        tacit.queries.Moments("seen"),
+        tacit.queries.Moments("three"),
+        tacit.queries.Moments("one"),
+        tacit.queries.Moments(["x", "same"]),
+        tacit.queries.Moments("tiny"),
+        tacit.queries.Moments("nowhere"),
+        tacit.queries.Moments("who"),
     ],
 )
 def test_columns_without_two_numbers_are_refused_before_any_charge(query):
@@ -364,21 +364,21 @@ def test_columns_without_two_numbers_are_refused_before_any_charge(query):
     data = {name: [1] for name in names}
     wall = tacit.Wall(data, described, budget=tacit.Budget(1), ledger=":memory:")
     for ask in (wall.release, wall.quote):
-        with pytest.raises((tacit.QueryError, tacit.SchemaError)):
+        with pytest.raises((tacit.errors.QueryError, tacit.errors.SchemaError)):
             ask(query, tacit.Laplace(1))
     assert wall.remaining.epsilon == 1
 
 
 def test_documents_have_no_moments():
     described = schema(tacit.Tokens("words", ["a", "b"], 10))
-    with pytest.raises(tacit.QueryError, match="two levels"):
-        resolve(tacit.Moments("words"), described)
+    with pytest.raises(tacit.errors.QueryError, match="two levels"):
+        resolve(tacit.queries.Moments("words"), described)
 
 
 @pytest.mark.parametrize("degree", [0, 3, "2", None, 1.5])
 def test_degrees_other_than_one_and_two_are_refused(degree):
-    with pytest.raises(tacit.QueryError, match="degree"):
-        tacit.Moments("x", degree)
+    with pytest.raises(tacit.errors.QueryError, match="degree"):
+        tacit.queries.Moments("x", degree)
 
 
 @pytest.mark.parametrize(
@@ -387,20 +387,20 @@ def test_degrees_other_than_one_and_two_are_refused(degree):
      (True, 1, 1), (1, None, 1)],
 )  # fmt: skip
 def test_splits_that_are_no_ratios_are_refused(split):
-    with pytest.raises(tacit.QueryError):
-        tacit.Moments("x", split=split)
+    with pytest.raises(tacit.errors.QueryError):
+        tacit.queries.Moments("x", split=split)
 
 
 @pytest.mark.parametrize("columns", [(), ["x", "x"], [f"c{i}" for i in range(101)]])
 def test_columns_once_each_and_not_too_many(columns):
-    with pytest.raises(tacit.QueryError):
-        tacit.Moments(columns)
+    with pytest.raises(tacit.errors.QueryError):
+        tacit.queries.Moments(columns)
 
 
 def test_more_noise_than_integers_hold_is_refused_before_any_charge():
     wall = tacit.Wall({"x": [1.0]}, schema(X), budget=tacit.Budget(1), ledger=":memory:")
-    with pytest.raises(tacit.BudgetError, match="spend more"):
-        wall.release(tacit.Moments("x"), tacit.Laplace("1e-9"))
+    with pytest.raises(tacit.errors.BudgetError, match="spend more"):
+        wall.release(tacit.queries.Moments("x"), tacit.Laplace("1e-9"))
     assert wall.remaining.epsilon == 1
 
 
@@ -410,7 +410,7 @@ def test_more_noise_than_integers_hold_is_refused_before_any_charge():
 @pytest.mark.parametrize("mechanism", [tacit.Laplace(1), tacit.Gaussian(1, 1e-6)])
 @pytest.mark.parametrize("neighbours", ["replace_one", "add_remove"])
 def test_the_facts_of_a_release_are_the_same_for_neighbours(mechanism, neighbours, tmp_path):
-    query = tacit.Moments(["x", "z"])
+    query = tacit.queries.Moments(["x", "z"])
     facts = []
     for i, cells in enumerate(([4.123456, 1.0], [4.123456, math.inf])):
         data = {"x": cells, "z": [3, 7]}
@@ -432,7 +432,7 @@ def test_the_facts_of_a_release_are_the_same_for_neighbours(mechanism, neighbour
 
 
 def test_a_release_and_its_query_survive_json(tmp_path):
-    for query in (*QUERIES, tacit.Moments(["x", "z"], split=(1, 2, 3))):
+    for query in (*QUERIES, tacit.queries.Moments(["x", "z"], split=(1, 2, 3))):
         assert query_from_dict(json.loads(json.dumps(query.to_dict()))) == query
         data = odd_table(30, seed=5)
         release = tacit.Public(data, schema()).release(query, tacit.Gaussian(1, 1e-6))
@@ -447,14 +447,14 @@ def test_a_release_and_its_query_survive_json(tmp_path):
 
 def test_a_named_release_is_replayed_at_no_cost():
     wall = tacit.Wall(odd_table(30, 6), schema(), budget=tacit.Budget(1, 1e-6), ledger=":memory:")
-    query = tacit.Moments(["x", "z"])
+    query = tacit.queries.Moments(["x", "z"])
     for name, mechanism in (("a", tacit.Laplace("0.5")), ("b", tacit.Gaussian("0.4", 1e-6))):
         first = wall.release(query, mechanism, name=name)
         left = wall.remaining
         assert without_note(wall.release(query, mechanism, name=name)) == first
         assert wall.remaining == left
-        with pytest.raises(tacit.LedgerError):
-            wall.release(tacit.Moments(["x", "z"], split=(1, 1, 1)), mechanism, name=name)
+        with pytest.raises(tacit.errors.LedgerError):
+            wall.release(tacit.queries.Moments(["x", "z"], split=(1, 1, 1)), mechanism, name=name)
 
 
 # Noise
@@ -474,13 +474,15 @@ def test_seeded_noise_can_be_repeated_however_wide_it_is():
     data = {"x": [1.0], "who": ["a"]}
     for mechanism in (tacit.Gaussian("0.1", 1e-6), tacit.Laplace("0.01"), tacit.Laplace(1000)):
         a, b, c = (
-            tacit.Public(data, described, seed=seed).release(tacit.Moments("x"), mechanism)
+            tacit.Public(data, described, seed=seed).release(tacit.queries.Moments("x"), mechanism)
             for seed in (1, 1, 2)
         )
         assert a == b
         if mechanism != tacit.Laplace(1000):
             assert a != c
-    laws = tacit.Public(data, described).quote(tacit.Moments("x"), tacit.Gaussian("0.1", 1e-6))
+    laws = tacit.Public(data, described).quote(
+        tacit.queries.Moments("x"), tacit.Gaussian("0.1", 1e-6)
+    )
     assert not all(fits_bulk(law) for law in laws.noise)  # so these were drawn the long way
 
 

@@ -23,7 +23,7 @@ def count(**bound):
     """A row counts as one: the score of whatever z it has."""
     given = {"size": 1, "clip": 1.0} | bound
     table = np.ones((given["size"], 10)), np.array([0])
-    return tacit.BoundedSum(tacit.Kernel("table.scores"), "z", state=table, **given)
+    return tacit.queries.BoundedSum(tacit.queries.Kernel("table.scores"), "z", state=table, **given)
 
 
 COUNT = count()
@@ -31,8 +31,8 @@ NOISE = tacit.Gaussian(noise_multiplier=2.0)
 
 
 def plan(count=10, sampling=None, mechanism=NOISE, **more):
-    steps = tacit.Steps(count, mechanism, sampling or tacit.Everyone(), **more)
-    return tacit.Plan(steps, delta=1e-5)
+    steps = tacit.queries.Steps(count, mechanism, sampling or tacit.subsampling.Everyone(), **more)
+    return tacit.queries.Plan(steps, delta=1e-5)
 
 
 def wall(n=40, neighbours="replace_one", ledger=":memory:", budget=(100, 1e-2)):
@@ -76,7 +76,7 @@ def test_a_plan_is_charged_once_and_before_reading(tmp_path):
 
 def test_no_step_is_given_that_was_not_paid_for():
     held = wall(budget=(1.0, 1e-4))
-    with pytest.raises(tacit.OverBudget):
+    with pytest.raises(tacit.OverBudgetError):
         held.prepay(plan(10))
     lease = held.prepay(plan(3, mechanism=tacit.Gaussian(noise_multiplier=30.0)))
     assert (lease.steps_left, repr(lease)) == (3, "Lease(3 of 3 steps left)")
@@ -84,23 +84,28 @@ def test_no_step_is_given_that_was_not_paid_for():
         lease.release(COUNT)
         assert lease.steps_left == left
     for _ in range(2):
-        with pytest.raises(tacit.BudgetError, match="All 3 steps"):
+        with pytest.raises(tacit.errors.BudgetError, match="All 3 steps"):
             lease.release(COUNT)
 
 
 def test_blocks_of_a_plan_follow_one_another():
     held = wall()
     steps = (
-        tacit.Steps(2, tacit.Gaussian(noise_multiplier=1.0)),
-        tacit.Steps(3, tacit.Gaussian(noise_multiplier=50.0), tacit.Poisson(0.5)),
-        tacit.Steps(1, tacit.Laplace(0.5)),
+        tacit.queries.Steps(2, tacit.Gaussian(noise_multiplier=1.0)),
+        tacit.queries.Steps(
+            3, tacit.Gaussian(noise_multiplier=50.0), tacit.subsampling.Poisson(0.5)
+        ),
+        tacit.queries.Steps(1, tacit.Laplace(0.5)),
     )
-    lease = held.prepay(tacit.Plan(*steps, delta=1e-5))
+    lease = held.prepay(tacit.queries.Plan(*steps, delta=1e-5))
     scales = [lease.release(COUNT).noise[0].scale for _ in range(6)]
     assert scales[:5] == pytest.approx([1, 1, 50, 50, 50], rel=1e-6)
     assert scales[5] == pytest.approx(4, rel=1e-6)  # L1 sensitivity 2 at epsilon 0.5
     whole = float(lease.certificate.epsilon)
-    alone = [float(wall().prepay(tacit.Plan(s, delta=1e-5)).certificate.epsilon) for s in steps[:2]]
+    alone = [
+        float(wall().prepay(tacit.queries.Plan(s, delta=1e-5)).certificate.epsilon)
+        for s in steps[:2]
+    ]
     assert max(alone) < whole < sum(alone) + 0.5 + 1e-6
 
 
@@ -127,7 +132,7 @@ def test_a_failed_step_is_used_up_and_says_nothing(monkeypatch):
         raise RuntimeError("the canary 4711")
 
     monkeypatch.setitem(held._source.__dict__, "batches", fail)
-    with pytest.raises(tacit.SourceError) as caught:
+    with pytest.raises(tacit.errors.SourceError) as caught:
         lease.release(COUNT)
     assert "canary" not in str(caught.value)
     assert caught.value.__context__ is None
@@ -137,11 +142,11 @@ def test_a_failed_step_is_used_up_and_says_nothing(monkeypatch):
 def test_a_refused_question_costs_no_step():
     lease = wall().prepay(plan(3, geometry="nonnegative", numbers=4))
     for query in (
-        tacit.Counts("z"),
+        tacit.queries.Counts("z"),
         COUNT,  # free, and the plan was for non-negative contributions
         count(size=5, geometry="box"),
     ):
-        with pytest.raises(tacit.QueryError):
+        with pytest.raises(tacit.errors.QueryError):
             lease.release(query)
     assert lease.steps_left == 3
     lease.release(count(geometry="box"))
@@ -161,7 +166,7 @@ def _in_child(lease, pipe) -> None:
     try:
         lease.release(COUNT)
         pipe.send("answered")
-    except tacit.BudgetError as error:
+    except tacit.errors.BudgetError as error:
         pipe.send(str(error))
 
 
@@ -183,7 +188,7 @@ def test_threads_share_the_steps_without_taking_one_twice():
     def take(_):
         try:
             lease.release(COUNT)
-        except tacit.BudgetError:
+        except tacit.errors.BudgetError:
             return 0
         return 1
 
@@ -202,7 +207,7 @@ def public(n=40, neighbours="replace_one", seed=None):
 
 def test_poisson_batches_have_binomial_sizes():
     n, rate, count = 40, 0.15, 4000
-    lease = public(n).prepay(plan(count, tacit.Poisson(rate), FINE))
+    lease = public(n).prepay(plan(count, tacit.subsampling.Poisson(rate), FINE))
     sizes = np.array([counted(lease.release(COUNT)) for _ in range(count)])
     from scipy.stats import binom
 
@@ -213,7 +218,7 @@ def test_poisson_batches_have_binomial_sizes():
 
 
 def test_an_empty_batch_still_releases_noise():
-    lease = public(3).prepay(plan(200, tacit.Poisson(0.001)))
+    lease = public(3).prepay(plan(200, tacit.subsampling.Poisson(0.001)))
     values = np.array([lease.release(COUNT).value[0] for _ in range(200)])
     assert len(set(values)) == 200
     assert 1.5 < values.std() < 2.6
@@ -223,27 +228,32 @@ def test_an_empty_batch_still_releases_noise():
 
 
 def test_batches_without_replacement_have_their_size():
-    lease = public(40).prepay(plan(300, tacit.WithoutReplacement(7, 40), FINE))
+    lease = public(40).prepay(plan(300, tacit.subsampling.WithoutReplacement(7, 40), FINE))
     assert {counted(lease.release(COUNT)) for _ in range(300)} == {7}
 
 
 def test_without_replacement_needs_the_public_number_of_units():
-    with pytest.raises(tacit.BudgetError, match="secret"):
-        wall(neighbours="add_remove").prepay(plan(3, tacit.WithoutReplacement(7, 40)))
+    with pytest.raises(tacit.errors.BudgetError, match="secret"):
+        wall(neighbours="add_remove").prepay(plan(3, tacit.subsampling.WithoutReplacement(7, 40)))
     held = wall(40)
     for wrong in (39, 41):  # before the charge: the number is public
-        steps = tacit.Steps(1, NOISE), tacit.Steps(3, NOISE, tacit.WithoutReplacement(7, wrong))
-        with pytest.raises(tacit.BudgetError, match=f"population of {wrong} .* there are 40"):
-            held.prepay(tacit.Plan(*steps, delta=1e-5), name="loop")
+        steps = (
+            tacit.queries.Steps(1, NOISE),
+            tacit.queries.Steps(3, NOISE, tacit.subsampling.WithoutReplacement(7, wrong)),
+        )
+        with pytest.raises(
+            tacit.errors.BudgetError, match=f"population of {wrong} .* there are 40"
+        ):
+            held.prepay(tacit.queries.Plan(*steps, delta=1e-5), name="loop")
     assert held.remaining.epsilon == 100
     assert not held._ledger.read().claims
-    held.prepay(plan(3, tacit.WithoutReplacement(7, 40)), name="loop").release(COUNT)
+    held.prepay(plan(3, tacit.subsampling.WithoutReplacement(7, 40)), name="loop").release(COUNT)
 
 
 def test_a_population_that_changed_after_the_charge_is_noticed():
     """Of public data nothing is checked before the step; of a wall the source may have changed."""
-    lease = public(40).prepay(plan(3, tacit.WithoutReplacement(7, 41)))
-    with pytest.raises(tacit.SourceError, match="population of 41"):
+    lease = public(40).prepay(plan(3, tacit.subsampling.WithoutReplacement(7, 41)))
+    with pytest.raises(tacit.errors.SourceError, match="population of 41"):
         lease.release(COUNT)
 
 
@@ -256,7 +266,7 @@ def test_units_are_sampled_with_all_their_rows():
     data = complete(60) | {"who": np.repeat(np.arange(20), 3)}
     described = schema("who", 3)
     query = count(clip=3.0)
-    lease = tacit.Public(data, described).prepay(plan(400, tacit.Poisson(0.2), FINE))
+    lease = tacit.Public(data, described).prepay(plan(400, tacit.subsampling.Poisson(0.2), FINE))
     sizes = {counted(lease.release(query)) for _ in range(400)}
     assert all(size % 3 == 0 for size in sizes)
     assert len(sizes) > 3
@@ -291,18 +301,18 @@ def test_a_step_can_be_saved_and_read_again(tmp_path):
 def test_seeded_public_leases_repeat():
     runs = []
     for _ in range(2):
-        lease = public(seed=3).prepay(plan(20, tacit.Poisson(0.3)))
+        lease = public(seed=3).prepay(plan(20, tacit.subsampling.Poisson(0.3)))
         runs.append([lease.release(COUNT).value[0] for _ in range(20)])
     assert runs[0] == runs[1]
-    other = public(seed=4).prepay(plan(20, tacit.Poisson(0.3)))
+    other = public(seed=4).prepay(plan(20, tacit.subsampling.Poisson(0.3)))
     assert [other.release(COUNT).value[0] for _ in range(20)] != runs[0]
     assert "public data" in str(lease.certificate)
 
 
 def test_public_leases_may_be_exact_and_walls_may_not():
-    exact = tacit.Plan(tacit.Steps(2, tacit.Exact()), delta=1e-5)
+    exact = tacit.queries.Plan(tacit.queries.Steps(2, tacit.Exact()), delta=1e-5)
     assert public().prepay(exact).release(COUNT).value[0] == 40
-    with pytest.raises(tacit.BudgetError, match=r"only tacit\.Public"):
+    with pytest.raises(tacit.errors.BudgetError, match=r"only tacit\.Public"):
         wall().prepay(exact)
 
 
@@ -317,7 +327,7 @@ def test_every_release_is_on_its_grid_and_no_noise_is_used_twice():
 
 
 def test_steps_do_not_pile_up_memory():
-    lease = public(40).prepay(plan(3000, tacit.Poisson(0.5)))
+    lease = public(40).prepay(plan(3000, tacit.subsampling.Poisson(0.5)))
     query = dense()
     for _ in range(1000):
         lease.release(query.at(np.zeros(3, np.float32)))
@@ -338,36 +348,36 @@ def test_steps_do_not_pile_up_memory():
 @pytest.mark.parametrize(
     "bad",
     [
-        lambda: tacit.Steps(0, NOISE),
-        lambda: tacit.Steps(2.5, NOISE),
-        lambda: tacit.Steps(True, NOISE),
-        lambda: tacit.Steps(1, tacit.Gaussian(1, 1e-6)),
-        lambda: tacit.Steps(1, NOISE, 0.5),
-        lambda: tacit.Steps(1, NOISE, geometry="round"),
-        lambda: tacit.Steps(1, NOISE, numbers=0),
-        lambda: tacit.Steps(1, tacit.Laplace(1), tacit.Poisson(0.5)),
-        lambda: tacit.Steps(1, "loud"),
-        lambda: tacit.Poisson(0),
-        lambda: tacit.Poisson(1.5),
-        lambda: tacit.Poisson(float("nan")),
-        lambda: tacit.Poisson(1e-9),
-        lambda: tacit.WithoutReplacement(5, 4),
-        lambda: tacit.WithoutReplacement(0, 4),
-        lambda: tacit.WithoutReplacement(1.0, 4),
-        lambda: tacit.Plan(delta=1e-6),
-        lambda: tacit.Plan(tacit.Steps(1, NOISE)),
-        lambda: tacit.Plan(tacit.Steps(1, NOISE), delta=0),
-        lambda: tacit.Plan(tacit.Steps(1, NOISE), delta=1),
+        lambda: tacit.queries.Steps(0, NOISE),
+        lambda: tacit.queries.Steps(2.5, NOISE),
+        lambda: tacit.queries.Steps(True, NOISE),
+        lambda: tacit.queries.Steps(1, tacit.Gaussian(1, 1e-6)),
+        lambda: tacit.queries.Steps(1, NOISE, 0.5),
+        lambda: tacit.queries.Steps(1, NOISE, geometry="round"),
+        lambda: tacit.queries.Steps(1, NOISE, numbers=0),
+        lambda: tacit.queries.Steps(1, tacit.Laplace(1), tacit.subsampling.Poisson(0.5)),
+        lambda: tacit.queries.Steps(1, "loud"),
+        lambda: tacit.subsampling.Poisson(0),
+        lambda: tacit.subsampling.Poisson(1.5),
+        lambda: tacit.subsampling.Poisson(float("nan")),
+        lambda: tacit.subsampling.Poisson(1e-9),
+        lambda: tacit.subsampling.WithoutReplacement(5, 4),
+        lambda: tacit.subsampling.WithoutReplacement(0, 4),
+        lambda: tacit.subsampling.WithoutReplacement(1.0, 4),
+        lambda: tacit.queries.Plan(delta=1e-6),
+        lambda: tacit.queries.Plan(tacit.queries.Steps(1, NOISE)),
+        lambda: tacit.queries.Plan(tacit.queries.Steps(1, NOISE), delta=0),
+        lambda: tacit.queries.Plan(tacit.queries.Steps(1, NOISE), delta=1),
         lambda: wall().prepay("plan"),
     ],
 )
 def test_a_plan_that_makes_no_sense_is_refused(bad):
-    with pytest.raises(tacit.BudgetError):
+    with pytest.raises(tacit.errors.BudgetError):
         bad()
 
 
 def test_a_gaussian_without_a_delta_is_for_plans_only():
-    with pytest.raises(tacit.BudgetError, match="delta"):
+    with pytest.raises(tacit.errors.BudgetError, match="delta"):
         wall().release(COUNT, NOISE)
 
 
@@ -375,23 +385,23 @@ def test_the_words_of_a_lease_are_the_systems(monkeypatch):
     asked = []
     original = _noise.os.urandom
     monkeypatch.setattr(_noise.os, "urandom", lambda n: (asked.append(n), original(n))[1])
-    lease = wall().prepay(plan(5, tacit.Poisson(0.5)))
+    lease = wall().prepay(plan(5, tacit.subsampling.Poisson(0.5)))
     for _ in range(5):
         lease.release(COUNT)
     assert sum(asked) > 100
 
 
 def test_a_plan_that_costs_next_to_nothing_costs_something():
-    steps = tacit.Steps(1, tacit.Gaussian(noise_multiplier=1e6))
+    steps = tacit.queries.Steps(1, tacit.Gaussian(noise_multiplier=1e6))
     held = wall()
-    assert held.prepay(tacit.Plan(steps, delta=1e-2)).release(COUNT).n == 40
+    assert held.prepay(tacit.queries.Plan(steps, delta=1e-2)).release(COUNT).n == 40
     assert held.remaining.epsilon < 100
 
 
 @pytest.mark.parametrize("setting", [{"prec": 1}, {"prec": 3, "rounding": decimal.ROUND_DOWN}])
 def test_the_charge_does_not_follow_the_decimal_context(setting):
-    steps = tacit.Steps(149, tacit.Exponential("0.01"))
+    steps = tacit.queries.Steps(149, tacit.queries.Exponential("0.01"))
     with decimal.localcontext(**setting):
-        spent, _ = tacit.accounting.plan_epsilon(tacit.Plan(steps, delta=0), "replace_one")
+        spent, _ = tacit.accounting.plan_epsilon(tacit.queries.Plan(steps, delta=0), "replace_one")
     assert spent == pytest.approx(1.49, rel=1e-12)
     assert spent >= 1.49

@@ -59,7 +59,7 @@ def test_a_chunk_is_as_long_for_one_row_as_for_all(shapes):
 
 def test_a_wide_program_has_shorter_chunks():
     """By the numbers that it computes for a row, which are public."""
-    wide = tacit.trace(lambda row, state: jnp.tile(row, 40_000), 3, None)
+    wide = tacit.queries.trace(lambda row, state: jnp.tile(row, 40_000), 3, None)
     narrow = programs.compiled(dense().kernel)
     assert (programs.compiled(wide).chunk, narrow.chunk, narrow.wide) == (32, 512, 2048)
 
@@ -81,7 +81,7 @@ def newton_rounds(row, state):
 def test_a_loop_that_ends_with_the_data_runs_one_row_at_a_time():
     """Side by side this row goes on for as long as another one does: XLA rounds twice."""
     described = tacit.Schema(*(tacit.Real(c, -1e3, 1e3) for c in "abc"), neighbours="replace_one")
-    query = tacit.BoundedSum(newton_rounds, list("abc"), size=1, clip=10.0)
+    query = tacit.queries.BoundedSum(newton_rounds, list("abc"), size=1, clip=10.0)
     quiet = np.tile([50.65386199951172, 23.544279098510742, 29.58138084411621], (250, 1))
     busy = quiet.copy()
     busy[0] = np.random.default_rng(0).normal(size=(256, 3))[4].astype(np.float32) * 30
@@ -92,7 +92,7 @@ def test_a_loop_that_ends_with_the_data_runs_one_row_at_a_time():
     assert abs(sums[1] - sums[0]) <= 20
 
 
-PLAIN = tacit.trace(lambda row, state: row[:1] * 2, 3, None)
+PLAIN = tacit.queries.trace(lambda row, state: row[:1] * 2, 3, None)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_a_row_that_stands_for_itself_passes():
 
 
 def test_what_matters_at_some_states_only_is_noticed():
-    program = tacit.trace(lambda row, state: row[:1] * state, 3, np.float32(0))
+    program = tacit.queries.trace(lambda row, state: row[:1] * state, 3, np.float32(0))
 
     def broken(rows, state):
         return rows[:, :1] + (rows.max() if state[0] else 0)
@@ -131,7 +131,7 @@ def test_searches_for_nan_are_refused_before_any_charge(setting):
     wall = tacit.Wall(table(5), schema(), budget=tacit.Budget(1), ledger=":memory:")
     jax.config.update(setting, True)
     try:
-        with pytest.raises(tacit.QueryError, match="look at rows"):
+        with pytest.raises(tacit.errors.QueryError, match="look at rows"):
             wall.release(dense(), tacit.Laplace(0.5))
     finally:
         jax.config.update(setting, False)
@@ -141,7 +141,7 @@ def test_searches_for_nan_are_refused_before_any_charge(setting):
 
 def test_a_program_is_compiled_once_for_all_its_states_and_bounds():
     before = programs.compiled(dense().kernel)
-    again = tacit.Program.from_dict(dense().kernel.to_dict())
+    again = tacit.queries.Program.from_dict(dense().kernel.to_dict())
     assert programs.compiled(again) is before
     assert programs.compiled(dense(clip=7.0, state=np.ones(3)).kernel) is before
 
@@ -159,7 +159,7 @@ def test_narrow_indices_stay_within_their_row(kind, loops):
             found = jax.lax.while_loop(lambda x: x[0] < -5, lambda x: x + 1, found)
         return found + row[start]
 
-    program = tacit.trace(of_row, 3, None)
+    program = tacit.queries.trace(of_row, 3, None)
     compiled = programs.compiled(program)
     rng = np.random.default_rng(0)
     rows = np.column_stack([rng.integers(0, 3, 512), rng.random((512, 2))]).astype(np.float32)

@@ -12,6 +12,7 @@ from scipy.sparse import csr_matrix, random_array
 from scipy.special import expit
 
 import tacit
+from tacit import queries
 from tacit.kernels.mixing import flush_denormals
 from tacit.sources.data import load, open_data
 from tacit.spec.sums import Bound
@@ -35,7 +36,7 @@ def of_row(row, state):
     return jnp.tile(jnp.tanh(row @ state) * row, 4) + 0.1 * jnp.arange(12)
 
 
-PROGRAM = tacit.trace(of_row, 3, STATE)
+PROGRAM = queries.trace(of_row, 3, STATE)
 
 
 def schema(unit=None, rows=None, neighbours="replace_one"):
@@ -65,21 +66,23 @@ ENCODING = (
 def values(**options):
     """The numbers of a row, shifted and scaled."""
     given = {"size": 3, "clip": 1.5, "state": (np.array([0.0, 1.0, 4.5]), SCALES)} | options
-    return tacit.BoundedSum(tacit.Kernel("columns.values"), NAMES, **given)
+    return queries.BoundedSum(queries.Kernel("columns.values"), NAMES, **given)
 
 
 def logistic(**options):
     """A gradient and a Hessian with a category in them: most of their numbers are left at 0."""
     given = {"size": 5 + 15, "clip": 0.2, "state": (np.linspace(-1, 1, 5), *ENCODING)}
-    return tacit.BoundedSum(
-        tacit.Kernel("logistic.gradient_and_hessian"), ["x", "y", "ward", "ill"], **given | options
+    return queries.BoundedSum(
+        queries.Kernel("logistic.gradient_and_hessian"),
+        ["x", "y", "ward", "ill"],
+        **given | options,
     )
 
 
 def dense(**options):
     """A program."""
     given = {"size": 12, "clip": 1.5, "state": STATE.astype(np.float32)} | options
-    return tacit.BoundedSum(PROGRAM, NAMES, **given)
+    return queries.BoundedSum(PROGRAM, NAMES, **given)
 
 
 VOCABULARY = [f"w{i}" for i in range(40)]
@@ -100,8 +103,8 @@ def topic_state(probabilities, rounds=50):
 def topics(topics=5, vocabulary=40, clip=1.0):
     rng = np.random.default_rng(3)
     state = topic_state(rng.dirichlet(np.full(vocabulary, 0.2), size=topics).T)
-    return tacit.BoundedSum(
-        tacit.Kernel("topics.expected_counts"), "words", size=(vocabulary, topics), clip=clip,
+    return queries.BoundedSum(
+        queries.Kernel("topics.expected_counts"), "words", size=(vocabulary, topics), clip=clip,
         geometry="nonnegative", state=state,
     )  # fmt: skip
 
@@ -112,8 +115,8 @@ PLACES[[3, 9, 20, 30, 39]] = [4, 0, 2, 1, 3]
 
 def pairs(places=PLACES, words=5, clip=0.9):
     """Which of a few words of the vocabulary occur together."""
-    return tacit.BoundedSum(
-        tacit.Kernel("topics.cooccurrence"), "words", size=(words, words), clip=clip,
+    return queries.BoundedSum(
+        queries.Kernel("topics.cooccurrence"), "words", size=(words, words), clip=clip,
         geometry="nonnegative", state=(np.asarray(places),),
     )  # fmt: skip
 
@@ -270,7 +273,7 @@ def test_several_blocks_come_out_with_their_names_and_shapes():
 
     data = {"x": [1.0, 2.0, 100.0], "y": [0.5, -1.0, 0.0], "z": [1, 2, 3]}
     data |= {"ward": ["a"] * 3, "ill": ["no"] * 3}
-    query = tacit.BoundedSum(
+    query = queries.BoundedSum(
         moments,
         ["x", "y"],
         blocks={"first": Bound(1, 5), "second": Bound((2, 2), 10)},
@@ -291,7 +294,7 @@ def ones(row, state):
     return jnp.ones(1)
 
 
-SCORES = tacit.Kernel("table.scores")
+SCORES = queries.Kernel("table.scores")
 ONE = np.ones((1, 10)), np.array([0])  # as scores of z: 1 for every row
 NARROW = np.ones((1, 9))
 FIRST = np.array([1])
@@ -301,8 +304,8 @@ AS_IT_IS = np.zeros(1), np.ones(1)
 def both_ones(**options):
     """A row counts as one, by a program of all columns and by a kernel of one."""
     return (
-        tacit.BoundedSum(ones, NAMES, size=1, **options),
-        tacit.BoundedSum(SCORES, "z", size=1, state=ONE, **options),
+        queries.BoundedSum(ones, NAMES, size=1, **options),
+        queries.BoundedSum(SCORES, "z", size=1, state=ONE, **options),
     )
 
 
@@ -343,10 +346,10 @@ def test_a_row_that_gives_no_number_contributes_nothing(unit):
     """Alone or among others of its unit; those are added up as ever."""
     data = filled(x=[0, 1, 5, 1, 5, -5, 1, 0], z=np.arange(8), who=[1, 1, 2, 2, 3, 3, 4, 4])
     public = tacit.Public(data, schema(unit, None if unit is None else 2))
-    query = tacit.BoundedSum(strange, NAMES, size=1, clip=9.0)
+    query = queries.BoundedSum(strange, NAMES, size=1, clip=9.0)
     assert public.release(query, tacit.Exact()).value[0] == pytest.approx(6)
-    query = tacit.BoundedSum(
-        tacit.Kernel("columns.values"), "x", size=1, clip=1.0, geometry="box", state=HUGE
+    query = queries.BoundedSum(
+        queries.Kernel("columns.values"), "x", size=1, clip=1.0, geometry="box", state=HUGE
     )
     assert public.release(query, tacit.Exact()).value[0] == pytest.approx(3)  # where x is 1
 
@@ -393,12 +396,12 @@ def test_a_state_is_copied_when_the_question_is_written_down():
 
 def test_large_numbers_make_no_warning(recwarn):
     wide = tacit.Schema(tacit.Real("x", -1e100, 1e100), neighbours="replace_one")
-    queries = (
-        tacit.BoundedSum(lambda row, state: jnp.tanh(row), "x", size=1, clip=1.0),
-        tacit.BoundedSum(tacit.Kernel("columns.values"), "x", size=1, clip=1.0, state=HUGE),
+    several = (
+        queries.BoundedSum(lambda row, state: jnp.tanh(row), "x", size=1, clip=1.0),
+        queries.BoundedSum(queries.Kernel("columns.values"), "x", size=1, clip=1.0, state=HUGE),
     )
     warnings.simplefilter("always")
-    for query in queries:
+    for query in several:
         for cells in ([1.0, 2.0], [1.0, 1e50]):
             wall = tacit.Wall({"x": cells}, wide, budget=tacit.Budget(1), ledger=":memory:")
             wall.release(query, tacit.Laplace(0.5))
@@ -407,16 +410,16 @@ def test_large_numbers_make_no_warning(recwarn):
 
 def test_another_constant_or_state_is_another_question():
     def scaled(factor):
-        return tacit.BoundedSum(lambda row, state: row * factor, "x", size=1, clip=1.0)
+        return queries.BoundedSum(lambda row, state: row * factor, "x", size=1, clip=1.0)
 
     wall = tacit.Wall(table(5), schema(), budget=tacit.Budget(1), ledger=":memory:")
     wall.release(scaled(2.0), tacit.Laplace(0.25), name="once")
     wall.release(scaled(2.0), tacit.Laplace(0.25), name="once")
-    with pytest.raises(tacit.LedgerError, match="different question"):
+    with pytest.raises(tacit.errors.LedgerError, match="different question"):
         wall.release(scaled(3.0), tacit.Laplace(0.25), name="once")
     wall.release(values(), tacit.Laplace(0.25), name="kernel")
     other = (np.array([0.0, 1.0, 4.5]), SCALES * (1 + 2.0**-50))
-    with pytest.raises(tacit.LedgerError, match="different question"):
+    with pytest.raises(tacit.errors.LedgerError, match="different question"):
         wall.release(values(state=other), tacit.Laplace(0.25), name="kernel")
     assert str(wall.remaining.epsilon) == "0.50"
 
@@ -429,8 +432,8 @@ def calls_back(row, state):
 def test_a_program_that_calls_back_is_refused_before_any_charge():
     """The other ways are in tests/spec/test_program_refusals.py."""
     wall = tacit.Wall(table(5), schema(), budget=tacit.Budget(1), ledger=":memory:")
-    with pytest.raises(tacit.QueryError, match="one row alone"):
-        wall.release(tacit.BoundedSum(calls_back, NAMES, size=1, clip=1.0), tacit.Laplace(0.5))
+    with pytest.raises(tacit.errors.QueryError, match="one row alone"):
+        wall.release(queries.BoundedSum(calls_back, NAMES, size=1, clip=1.0), tacit.Laplace(0.5))
     assert str(wall.remaining.epsilon) == "1"
 
 
@@ -444,14 +447,14 @@ def test_what_was_traced_is_what_runs():
             jax.debug.callback(seen.append, row[0])
         return row[:1]
 
-    query = tacit.BoundedSum(two_faced, NAMES, size=1, clip=1.0)
+    query = queries.BoundedSum(two_faced, NAMES, size=1, clip=1.0)
     assert calls == [1]
     wall = tacit.Wall(table(5), schema(), budget=tacit.Budget(9, 1e-3), ledger=":memory:")
     wall.quote(query, tacit.Laplace(0.5))
     wall.release(query, tacit.Laplace(0.5))
     wall.release(query, tacit.Laplace(0.5), name="again")
     wall.release(query, tacit.Laplace(0.5), name="again")
-    plan = tacit.Plan(tacit.Steps(2, tacit.Gaussian(noise_multiplier=9.0)), delta=1e-6)
+    plan = queries.Plan(queries.Steps(2, tacit.Gaussian(noise_multiplier=9.0)), delta=1e-6)
     lease = wall.prepay(plan, name="loop")
     for _ in range(2):
         lease.release(query.at(None))
@@ -461,9 +464,9 @@ def test_what_was_traced_is_what_runs():
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda: tacit.BoundedSum(of_row, NAMES, size=5, clip=1.0, state=STATE), "5 numbers, got"),
+        (lambda: queries.BoundedSum(of_row, NAMES, size=5, clip=1.0, state=STATE), "5 numbers"),
         (lambda: dense(size=5), "gives 5 numbers, got one of 3 that gives 12"),
-        (lambda: tacit.BoundedSum(PROGRAM, ["x"], size=12, clip=1.0, state=STATE), "1 columns"),
+        (lambda: queries.BoundedSum(PROGRAM, ["x"], size=12, clip=1.0, state=STATE), "1 columns"),
         (lambda: dense(state=np.zeros(4)), "like the one that was traced"),
         (lambda: dense(state=(STATE, STATE)), "like the one that was traced"),
         (lambda: values(size=5), "blocks of 3 numbers instead of 5"),
@@ -471,18 +474,18 @@ def test_what_was_traced_is_what_runs():
         (lambda: values(state=None), "state of 2 arrays"),
         (lambda: values(state=(np.zeros(3), np.full(3, np.nan))), "finite numbers in scale"),
         (lambda: values(state=(np.zeros(3), np.zeros(3, complex))), "numbers of type f8"),
-        (lambda: tacit.BoundedSum(SCORES, "z", size=1, clip=1, state=(ONE[0], FIRST)), "first=0"),
-        (lambda: tacit.BoundedSum(SCORES, "z", size=1, clip=1, state=(NARROW, ONE[1])), "10 l"),
-        (lambda: tacit.BoundedSum(SCORES, "x", size=1, clip=1, state=ONE), "labels of 'x'"),
-        (lambda: tacit.BoundedSum(tacit.Kernel("mine"), "x", size=1, clip=1), "No kernel 'mine'"),
-        (lambda: tacit.BoundedSum(tacit.Kernel("os.system"), "x", size=1, clip=1), "No kernel"),
-        (lambda: tacit.BoundedSum("columns.values", "x", size=1, clip=1), "a tacit.Kernel"),
+        (lambda: queries.BoundedSum(SCORES, "z", size=1, clip=1, state=(ONE[0], FIRST)), "first=0"),
+        (lambda: queries.BoundedSum(SCORES, "z", size=1, clip=1, state=(NARROW, ONE[1])), "10 l"),
+        (lambda: queries.BoundedSum(SCORES, "x", size=1, clip=1, state=ONE), "labels of 'x'"),
+        (lambda: queries.BoundedSum(queries.Kernel("mine"), "x", size=1, clip=1), "kernel 'mine'"),
+        (lambda: queries.BoundedSum(queries.Kernel("os.system"), "x", size=1, clip=1), "No kernel"),
+        (lambda: queries.BoundedSum("columns.values", "x", size=1, clip=1), "Kernel or a Program"),
         (pairs, "words"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_refused_before_the_charge(make, says):
     wall = tacit.Wall(table(5), schema(), budget=tacit.Budget(1), ledger=":memory:")
-    with pytest.raises((tacit.QueryError, tacit.SchemaError), match=says):
+    with pytest.raises((tacit.errors.QueryError, tacit.errors.SchemaError), match=says):
         wall.release(make(), tacit.Laplace(0.5))
     assert str(wall.remaining.epsilon) == "1"
 
@@ -491,7 +494,7 @@ def test_a_program_may_return_blocks_by_name():
     def both(row, state):
         return {"b": row[:2] * 2, "a": row[2:]}
 
-    query = tacit.BoundedSum(both, NAMES, blocks={"a": Bound(1, 9), "b": Bound(2, 9)})
+    query = queries.BoundedSum(both, NAMES, blocks={"a": Bound(1, 9), "b": Bound(2, 9)})
     data = filled(x=[1.0], y=[2.0], z=[3])
     release = tacit.Public(data, schema()).release(query, tacit.Exact())
     np.testing.assert_allclose(release.value, [3, 2, 4], atol=1e-6)
@@ -504,7 +507,7 @@ def test_a_named_tuple_is_a_state():
         return row * state.weight + state.shift
 
     state = State(np.array([2.0]), np.array([1.0]))
-    query = tacit.BoundedSum(shifted, "x", size=1, clip=9, state=state)
+    query = queries.BoundedSum(shifted, "x", size=1, clip=9, state=state)
     for asked in (query, query.at(state), query.at(tuple(state))):
         found = tacit.Public(filled(x=[1.0]), schema()).release(asked, tacit.Exact())
         assert found.value[0] == pytest.approx(3)
@@ -515,8 +518,8 @@ def test_a_named_tuple_is_a_state():
 
 def weighed(vocabulary, clip=1e3):
     """The weight of each word: expected counts where there is one topic."""
-    return tacit.BoundedSum(
-        tacit.Kernel("topics.expected_counts"), "words", size=(vocabulary, 1), clip=clip,
+    return queries.BoundedSum(
+        queries.Kernel("topics.expected_counts"), "words", size=(vocabulary, 1), clip=clip,
         geometry="nonnegative", state=topic_state(np.ones((vocabulary, 1))),
     )  # fmt: skip
 
@@ -551,31 +554,31 @@ def test_an_authors_documents_are_summed_before_the_clip():
 
 def test_documents_need_a_fitting_schema_and_question():
     matrix = documents(4)
-    with pytest.raises(tacit.SourceError, match="40 words"):
+    with pytest.raises(tacit.errors.SourceError, match="40 words"):
         tacit.Public(matrix[:, :7], token_schema())
-    with pytest.raises(tacit.SourceError, match="units="):
+    with pytest.raises(tacit.errors.SourceError, match="units="):
         tacit.Public(matrix, token_schema("author", 2))
-    with pytest.raises(tacit.SourceError, match="single Tokens"):
+    with pytest.raises(tacit.errors.SourceError, match="single Tokens"):
         tacit.Public(matrix, schema())
     for query, says in (
-        (tacit.BoundedSum(ones, "words", size=1, clip=1), "no Tokens"),
+        (queries.BoundedSum(ones, "words", size=1, clip=1), "no Tokens"),
         (
-            tacit.BoundedSum(
-                tacit.Kernel("columns.values"), "words", size=1, clip=1, state=AS_IT_IS
+            queries.BoundedSum(
+                queries.Kernel("columns.values"), "words", size=1, clip=1, state=AS_IT_IS
             ),
             "a number in each row",
         ),
         (weighed(39), "40 words, not 39"),
         (topics(vocabulary=39), "40 words, not 39"),
         (
-            tacit.BoundedSum(
-                tacit.Kernel("topics.root_frequencies"), "words", size=(40, 1), clip=1,
+            queries.BoundedSum(
+                queries.Kernel("topics.root_frequencies"), "words", size=(40, 1), clip=1,
                 geometry="box",
             ),
             "another geometry",
         ),
     ):  # fmt: skip
-        with pytest.raises(tacit.QueryError, match=says):
+        with pytest.raises(tacit.errors.QueryError, match=says):
             tacit.Public(matrix, token_schema()).release(query, tacit.Exact())
 
 
@@ -597,7 +600,7 @@ def test_a_sum_is_charged_and_noisy(make):
     assert all(text.startswith("sha256:") for text in event["query"]["state"])
     assert any("XLA" in text for text in two.certificate.assumptions) == (make is dense)
     state = tuple(leaf * 2 for leaf in query.state)
-    with pytest.raises(tacit.LedgerError, match="different question"):
+    with pytest.raises(tacit.errors.LedgerError, match="different question"):
         wall.release(query.at(state), tacit.Laplace(0.5), name="mine")
 
 
@@ -631,13 +634,13 @@ def test_words_that_are_left_out_add_nothing_and_others_have_their_places(who):
 )
 def test_places_outside_the_sum_or_taken_twice_are_refused(places, says):
     public = tacit.Public(documents(10), token_schema())
-    with pytest.raises(tacit.QueryError, match=says):
+    with pytest.raises(tacit.errors.QueryError, match=says):
         public.release(pairs(places), tacit.Exact())
-    lease = public.prepay(tacit.Plan(tacit.Steps(2, tacit.Exact(), numbers=25), delta=1e-6))
+    lease = public.prepay(queries.Plan(queries.Steps(2, tacit.Exact(), numbers=25), delta=1e-6))
     good = pairs()
     lease.release(good)
     for wrong in (pairs(places), good.at((places,))):  # checked in every step
-        with pytest.raises(tacit.QueryError, match=says):
+        with pytest.raises(tacit.errors.QueryError, match=says):
             lease.release(wrong)
     assert lease.steps_left == 1
 
@@ -666,5 +669,5 @@ def test_a_matrix_whose_arrays_are_wrong_does_not_end_the_process(kind):
 
 
 def test_other_kinds_of_matrices_are_refused():
-    with pytest.raises(tacit.SourceError, match="tocsr"):
+    with pytest.raises(tacit.errors.SourceError, match="tocsr"):
         tacit.Public(csr_matrix(np.eye(6, 40)).tolil(), token_schema())

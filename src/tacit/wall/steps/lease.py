@@ -96,11 +96,12 @@ class Lease:
         loaded: Loaded,
         certificate: Certificate,
         entropy: Entropy,
+        used: int = 0,
     ) -> None:
         self.plan, self.certificate = plan, certificate
         self._answers, self._loaded, self._entropy = answers, loaded, entropy
         self._schema = loaded.schema
-        self._process, self._lock, self._used = os.getpid(), threading.Lock(), 0
+        self._process, self._lock, self._used = os.getpid(), threading.Lock(), used
         self._latest: tuple[Any, _Checked] | None = None
         self._batches = Batches(entropy)
 
@@ -207,4 +208,4 @@ def _temperature(steps: Steps, answer: StepDraw) -> float:
         case Exact():
             return 1.0
         case _:
-            raise QueryError("Expected steps with tacit.Exponential(epsilon) for a draw.")
+            raise QueryError("Expected steps with tacit.queries.Exponential(epsilon) for a draw.")
