@@ -16,7 +16,7 @@ from rich.text import Text
 import tacit
 from tacit.datasets import write_demo
 from tacit.posterior import Posterior
-from tacit.spec.budget import Budget
+from tacit.spec.budget import Budget, Spent
 from tacit.spec.certificate import Certificate
 from tacit.spec.errors import FileError, StudyError, TacitError
 from tacit.spec.release import Release
@@ -92,6 +92,27 @@ def run(study_path: StudyPath) -> None:
         write_results(posterior, study.output / analysis.name)
         _print_posterior(analysis.name, posterior)
     _out.print(f"Budget left: {wall.remaining}. Results: {study.output}")
+
+
+@app.command()
+def plan(
+    study_path: StudyPath,
+    units: Annotated[
+        int | None, typer.Option(help="About how many units there are, where a method needs it.")
+    ] = None,
+) -> None:
+    """What a study would cost and how noisy its answers would be. Opens no data."""
+    study = Study.load(study_path)
+    total = Spent()
+    for analysis in study.analyses:
+        planned = tacit.plan(
+            analysis.model, study.schema, analysis.how, units=units, **analysis.options
+        )
+        total += Budget(planned.cost.epsilon, planned.cost.delta)
+        _out.print(f"{analysis.name}\n{planned}\n")
+    _out.print(f"All of it: {total}. The budget: {study.budget}.")
+    if not total.within(study.budget):
+        raise StudyError("The study would cost more than its budget. Nothing was opened or spent.")
 
 
 @app.command()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,13 +10,10 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from tacit.fit import How, fit, resolve
-from tacit.methods import (
-    ObjectivePerturbation,
-    OnePosteriorSample,
-    OutputPerturbation,
-    PrivateGibbs,
-)
+from tacit.fitting import How, fit, resolve
+from tacit.methods import METHODS, SCHEDULES, Statistics
+from tacit.methods.method import Once
+from tacit.methods.run import task_of
 from tacit.models import model_from_description
 from tacit.models.description import describe
 from tacit.posterior import Posterior
@@ -28,12 +26,13 @@ from tacit.spec.release import Release
 from tacit.spec.sampling import SamplingOptions
 from tacit.spec.schema import Schema
 
-_MECHANISMS = {"Laplace": Laplace, "Gaussian": Gaussian}
-_METHODS = {
-    kind.__name__: kind
-    for kind in (OnePosteriorSample, PrivateGibbs, ObjectivePerturbation, OutputPerturbation)
+_KNOWN: Mapping[str, Mapping[str, Any]] = {
+    "mechanism": {"Laplace": Laplace, "Gaussian": Gaussian},
+    "method": {kind.__name__: kind for kind in METHODS if kind is not Statistics},
+    "schedule": SCHEDULES,
 }
 _OPTIONS = tuple(SamplingOptions.__annotations__)
+_SPENT = ("epsilon", "delta")
 
 
 @dataclass(frozen=True)
@@ -103,12 +102,15 @@ def run_analysis(analysis: Analysis, releaser: Releaser) -> Posterior:
 def release_analysis(analysis: Analysis, releaser: Releaser) -> Release:
     """The custodian's half: the release alone, with the model it was meant for."""
     method: Any = resolve(analysis.model, releaser, analysis.how)
-    if not hasattr(method, "question"):
-        raise StudyError(
-            f"{type(method).__name__} asks in steps, each question following from the last answer: "
-            f"there is no single release of {analysis.name!r} to write. Use tacit run."
-        )
-    query, mechanism = method.question(analysis.model, releaser.schema)
+    task = task_of(method, analysis.model, releaser, analysis.name, dict(analysis.options))
+    match method.plan(task).payments:
+        case (Once(mechanism=mechanism),):
+            query = method.ask(method.start(task))
+        case _:
+            raise StudyError(
+                f"{type(method).__name__} asks in steps, each question following from the last "
+                f"answer: there is no single release of {analysis.name!r} to write. Use tacit run."
+            )
     release = releaser.release(query, mechanism, name=analysis.name)
     return release.suggesting({**describe(analysis.model), **analysis.options})
 
@@ -162,22 +164,41 @@ def _analysis(facts: Mapping[str, Any]) -> Analysis:
     return Analysis(name, model_from_description(rest), how, options)
 
 
-def _how(name: str, facts: dict[str, Any]) -> How:
-    kind: type[Any] | None = Budget
-    for what, known in (("mechanism", _MECHANISMS), ("method", _METHODS)):
+def _how(name: str, facts: dict[str, Any]) -> Any:
+    """A mechanism, a method or a schedule by its name in the registries, or a Budget."""
+    for what, known in _KNOWN.items():
         if what in facts:
             asked = str(facts.pop(what))
-            kind = known.get(asked)
-            if kind is None:
+            if asked not in known:
                 raise StudyError(
                     f"Unknown {what} {asked!r} in analysis {name!r}; there are {', '.join(known)}."
                 )
-            break
-    try:
-        return kind(**facts)
-    except TypeError:
-        wrong = ", ".join(facts)
-        raise StudyError(f"Analysis {name!r}: {kind.__name__} does not take {wrong}.") from None
+            return _made(name, known[asked], facts)
+    return _made(name, Budget, facts)
+
+
+def _made(name: str, kind: type[Any], facts: Mapping[str, Any]) -> Any:
+    """A value from options, which are those of its constructor."""
+    options = inspect.signature(kind).parameters
+    for key in facts:
+        if key not in options:
+            raise StudyError(
+                f"Analysis {name!r}: {kind.__name__} does not take {key}; it may have "
+                f"{', '.join(options)}."
+            )
+    return kind(**{key: _option(name, key, value) for key, value in facts.items()})
+
+
+def _option(name: str, key: str, value: Any) -> Any:
+    """An option from TOML: decimals for what is spent, floats elsewhere, tables as values.
+
+    `step_size = { schedule = "Polynomial", a = 0.1 }`, `first = { method = ..., epsilon = 0.5 }`.
+    """
+    if isinstance(value, Mapping):
+        return _how(name, dict(value))
+    if isinstance(value, list):
+        return tuple(_option(name, "", each) for each in value)
+    return float(value) if isinstance(value, Decimal) and key not in _SPENT else value
 
 
 def _check(

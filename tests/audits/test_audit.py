@@ -43,7 +43,7 @@ TITLES = (
     "5 steps, fixed size, replace_one: half the noise",
     "5 steps, Poisson, replace_one: fixed size at the price of Poisson",
     "a step of VIPS, topics, replace_one: the paper's sensitivity, too small by the root of 2",
-    "a look of VIPS, pairs of words, replace_one: "
+    "a pilot query of VIPS, pairs of words, replace_one: "
     "the paper's sensitivity, too small by the root of 2",
     "5 steps of VIPS, topics, Poisson, add_remove: half the noise",
     "a step of VIPS, belief network, replace_one: half the noise",
@@ -190,7 +190,7 @@ def test_the_command_prints_and_writes(tmp_path, monkeypatch):
 def test_draws_of_a_mean_with_another_law_are_noticed():
     law = BoundedNormal("x", 0.5, (0.5, 1.0), 0.0, 1.0)
     schema = tacit.Schema(tacit.Real("x", 0, 1), neighbours="replace_one")
-    resolved = resolve_draw(tacit.ConjugateDraw(law, draws=1000), schema)
+    resolved = resolve_draw(tacit.queries.ConjugateDraw(law, draws=1000), schema)
     assert means_p_value(resolved, 1.0, 20_000) > ALARM
 
     class Warm(ConjugateAnswer):
@@ -204,9 +204,9 @@ def test_draws_of_a_mean_with_another_law_are_noticed():
 
 def test_draws_of_another_law_are_noticed():
     """The broken twin of the test of the draws: a fifth off the temperature, at 20,000 draws."""
-    law = tacit.TruncatedDirichlet("x", (1.0, 1.0, 1.0), truncation=0.1)
+    law = tacit.queries.TruncatedDirichlet("x", (1.0, 1.0, 1.0), truncation=0.1)
     schema = tacit.Schema(tacit.Categorical("x", ["a", "b", "c"]), neighbours="replace_one")
-    resolved = resolve_draw(tacit.ConjugateDraw(law, draws=1000), schema)
+    resolved = resolve_draw(tacit.queries.ConjugateDraw(law, draws=1000), schema)
 
     def sample(statistic, noise, words):
         warmer = (replace(noise[0], scale=1.2 * noise[0].scale),)

@@ -24,8 +24,8 @@ EXAMPLES = {
     "GammaPoisson": tacit.GammaPoisson("visits"),
     "GammaExponential": tacit.GammaExponential("wait", prior=(2, 10)),
     "NormalMean": tacit.NormalMean("x", sd=2),
-    "Normal": tacit.Normal("x"),
-    "MultivariateNormal": tacit.MultivariateNormal(["x", "y"]),
+    "NormalModel": tacit.NormalModel("x"),
+    "MultivariateNormalModel": tacit.MultivariateNormalModel(["x", "y"]),
     "LinearRegression": tacit.LinearRegression("y", ["x", "z"]),
     "HMM": tacit.HMM(2, "ward", "month", ["colour", "shape"], held_out=[("south", 3)]),
     "NaiveBayes": tacit.NaiveBayes("kind", ["flag", "wing"]),
@@ -58,7 +58,7 @@ SCHEMAS = {
 }
 # Every model under every mechanism, relation and schema would take minutes: all of it for two
 # models that infer in different ways, the rest once with each mechanism and each schema.
-THOROUGH = ("BetaBernoulli", "Normal")
+THOROUGH = ("BetaBernoulli", "NormalModel")
 PRODUCT = [
     (name, how, kind)
     for name in EXAMPLES
@@ -250,7 +250,7 @@ NEARLY_PRIOR = {
     "GammaPoisson": (tacit.GammaPoisson("visits", prior=(0.3, 0.1)), gamma(0.3, scale=10)),
     "GammaExponential": (tacit.GammaExponential("wait", prior=(2, 10)), gamma(2, scale=1 / 10)),
     "NormalMean": (tacit.NormalMean("x", sd=2, prior=(1, 3)), norm(1, 3)),
-    "Normal": (tacit.Normal("x", mean=1, mean_rows=4, sd=0.5, sd_rows=9), t(9, 1, 0.25)),
+    "NormalModel": (tacit.NormalModel("x", mean=1, mean_rows=4, sd=0.5, sd_rows=9), t(9, 1, 0.25)),
 }
 
 
@@ -259,7 +259,7 @@ def test_nothing_is_learnt_from_noise(name):
     """At epsilon 1e-6 the posterior is the prior: Kolmogorov's test, false alarms 1e-6 each."""
     model, prior = NEARLY_PRIOR[name]
     posterior = fit(model, tacit.Laplace("1e-6"), "replace_one", {"default": True}, draws=2000)
-    every = 5 if name == "Normal" else 1  # chains remember a little
+    every = 5 if name == "NormalModel" else 1  # chains remember a little
     assert kstest(posterior.sample(4000)[::every], prior.cdf).pvalue > 1e-6
 
 
@@ -303,8 +303,8 @@ def test_strange_data_are_no_error(name, kind):
         tacit.GammaExponential("wait", prior=(1e6, 1e3)),
         tacit.NormalMean("x", sd=0.01, prior=(-5, 0.01)),
         tacit.NormalMean("x", sd=1, prior=(1e6, 1)),
-        tacit.Normal("x", mean=-5, mean_rows=1e6, sd=1e-4, sd_rows=1e6),
-        tacit.Normal("x", sd=1e-9),
+        tacit.NormalModel("x", mean=-5, mean_rows=1e6, sd=1e-4, sd_rows=1e6),
+        tacit.NormalModel("x", sd=1e-9),
         tacit.LinearRegression("y", ["x", "z"], prior_scale=1e6),
     ],
     ids=str,
@@ -324,12 +324,12 @@ def test_predictive_draws_are_of_the_right_kind(name):
         assert np.all(posterior.log_likelihood(rows) < 0)
         return
     if name == "LinearRegression":
-        with pytest.raises(tacit.ModelError, match="predict"):
+        with pytest.raises(tacit.errors.ModelError, match="predict"):
             posterior.predictive()
         rows = {"x": [0.0, 1.0, 2.0], "z": [0.0, 0.0, 1.0]}
         low, high = posterior.predict_interval(rows, seed=1)
         assert np.all((low < posterior.predict(rows)) & (posterior.predict(rows) < high))
-        with pytest.raises(tacit.ModelError, match="'z'"):
+        with pytest.raises(tacit.errors.ModelError, match="'z'"):
             posterior.predict({"x": [0.0]})
         return
     if name in NETWORKS:
@@ -346,13 +346,13 @@ def test_predictive_draws_are_of_the_right_kind(name):
         assert np.all(logs < 0)
         assert set(posterior.predictive("kind")) <= {"a", "b", "c"}
         assert set(posterior.predictive("wing")) <= {1, 2}
-        with pytest.raises(tacit.ModelError, match="'wing'"):
+        with pytest.raises(tacit.errors.ModelError, match="'wing'"):
             posterior.predict_proba({"flag": ["no"]}, target=target)
         return
-    with pytest.raises(tacit.ModelError, match="features"):
+    with pytest.raises(tacit.errors.ModelError, match="features"):
         posterior.predict({"x": [0.0]})
     values = posterior.predictive()
-    assert values.shape == ((400, 2) if name == "MultivariateNormal" else (400,))
+    assert values.shape == ((400, 2) if name == "MultivariateNormalModel" else (400,))
     match name:
         case "BetaBernoulli":
             assert values.dtype == bool
@@ -379,7 +379,7 @@ def test_another_prior_is_free(name):
         "LinearRegression": {"prior_scale": 2.0},
         "NormalMean": {"prior": (2.0, 1.0)},
         "HMM": {"prior": 3.0},
-    }.get(name, {"sd_rows": 5.0} if "Normal" in name else {"prior": None})
+    }.get(name, {"sd_rows": 5.0} if "NormalModel" in name else {"prior": None})
     if name in NETWORKS:
         other = {"sd": 1.0} if name == "MarkovRandomField" else {"prior": 3.0}
     if other == {"prior": None}:
@@ -491,12 +491,12 @@ def test_a_saved_release_is_enough(name, tmp_path):
         lambda: tacit.NormalMean("x", sd=0),
         lambda: tacit.NormalMean("x", sd=float("nan")),
         lambda: tacit.NormalMean("x", sd=1, prior=(0, 0)),
-        lambda: tacit.Normal("x", sd_rows=0),
-        lambda: tacit.Normal("x", mean_rows=-1),
-        lambda: tacit.Normal("x", mean="middle"),
-        lambda: tacit.Normal("x", sd=float("inf")),
-        lambda: tacit.MultivariateNormal(["x", "y"], mean=(1,)),
-        lambda: tacit.MultivariateNormal(["x", "y"], sd=(1, 0)),
+        lambda: tacit.NormalModel("x", sd_rows=0),
+        lambda: tacit.NormalModel("x", mean_rows=-1),
+        lambda: tacit.NormalModel("x", mean="middle"),
+        lambda: tacit.NormalModel("x", sd=float("inf")),
+        lambda: tacit.MultivariateNormalModel(["x", "y"], mean=(1,)),
+        lambda: tacit.MultivariateNormalModel(["x", "y"], sd=(1, 0)),
         lambda: tacit.NaiveBayes("kind", []),
         lambda: tacit.NaiveBayes("kind", ["kind"]),
         lambda: tacit.NaiveBayes("kind", ["flag", "flag"]),
@@ -531,13 +531,13 @@ def test_a_saved_release_is_enough(name, tmp_path):
     ],
 )
 def test_improper_models_are_refused(make):
-    with pytest.raises(tacit.ModelError):
+    with pytest.raises(tacit.errors.ModelError):
         make()
 
 
 def test_a_prior_must_fit_the_levels():
     for prior in ((1, 2), {"a": 1, "b": 1}, {"a": 1, "b": 1, "z": 1}):
-        with pytest.raises(tacit.ModelError):
+        with pytest.raises(tacit.errors.ModelError):
             fit(tacit.DirichletCategorical("kind", prior=prior), tacit.Laplace(1), "add_remove", {})
     by_name = tacit.DirichletCategorical("kind", prior={"c": 0.5, "a": 1, "b": 2})
     in_order = tacit.DirichletCategorical("kind", prior=(1, 2, 0.5))

@@ -32,11 +32,11 @@ class Rows:
 
     def likelihood(self, schema):
         start = np.zeros(self.size)
-        gradients = self.gradient and tacit.BoundedSum(
+        gradients = self.gradient and tacit.queries.BoundedSum(
             self.gradient, self.columns, size=self.size, clip=10.0, state=start
         )
-        program = tacit.trace(self.function, len(self.columns), start)
-        return tacit.Likelihood(program, self.columns, self.size, self.prior, gradients)
+        program = tacit.queries.trace(self.function, len(self.columns), start)
+        return tacit.queries.Likelihood(program, self.columns, self.size, self.prior, gradients)
 
     def likelihood_posterior(self, release, theta):
         labels = {"dims": {"theta": ("parameter",)}, "coords": {"parameter": range(self.size)}}
@@ -156,7 +156,7 @@ def test_the_default_width_is_the_range_over_the_public_domain():
     with jax.enable_x64(True):
         density = Rows(logistic, COLUMNS, 2).likelihood(SCHEMA)
     assert density.kernel.dtype == "float64"
-    least, most = public_range(density, tacit.Ball(2, 3.0), SCHEMA)
+    least, most = public_range(density, tacit.queries.Ball(2, 3.0), SCHEMA)
     assert most - least == pytest.approx(3.0)
     assert least == pytest.approx(np.log(2) - np.log1p(np.exp(3)))
 
@@ -166,12 +166,12 @@ def test_a_given_width_is_kept_and_a_range_without_bound_asks_for_one():
         return jnp.where(theta[0] > 0, -jnp.inf, 0.0)
 
     how = tacit.OnePosteriorSample(1, truncation=1.0)
-    with pytest.raises(tacit.ModelError, match="width="):
-        how.question(Rows(steep, COLUMNS, 1), SCHEMA)
+    with pytest.raises(tacit.errors.ModelError, match="width="):
+        how.query(Rows(steep, COLUMNS, 1), SCHEMA)
     how = tacit.OnePosteriorSample(1, truncation=1.0, width=2)
-    query, _ = how.question(Rows(steep, COLUMNS, 1), SCHEMA)
+    query = how.query(Rows(steep, COLUMNS, 1), SCHEMA)
     assert query.width == 2
-    query, _ = how.question(Rows(absolute, COLUMNS, 2), SCHEMA)
+    query = how.query(Rows(absolute, COLUMNS, 2), SCHEMA)
     assert (query.width, query.lift) == (2, pytest.approx(1.0, rel=1e-2))
 
 
@@ -190,7 +190,15 @@ def test_made_up_rows_are_within_the_domain():
 
 @pytest.mark.parametrize(
     ("truncation", "size"),
-    [(None, 1), (True, 2), (-1.0, 1), ((1, 0), 1), ((1, 0), 2), ("x", 1), (tacit.Ball(3, 1), 2)],
+    [
+        (None, 1),
+        (True, 2),
+        (-1.0, 1),
+        ((1, 0), 1),
+        ((1, 0), 2),
+        ("x", 1),
+        (tacit.queries.Ball(3, 1), 2),
+    ],
 )
 def test_regions_that_make_no_sense(truncation, size):
     with pytest.raises(tacit.TacitError, match="Expected"):
@@ -200,12 +208,12 @@ def test_regions_that_make_no_sense(truncation, size):
 def test_options_that_do_not_apply():
     model = Rows(absolute, COLUMNS, 1)
     for options in ({"steps": 10}, {"temper_prior": True}):
-        with pytest.raises(tacit.ModelError, match="Expected"):
+        with pytest.raises(tacit.errors.ModelError, match="Expected"):
             tacit.fit(model, wall(), tacit.OnePosteriorSample(1, truncation=1.0, **options))
-    with pytest.raises(tacit.ModelError, match="draws"):
+    with pytest.raises(tacit.errors.ModelError, match="draws"):
         tacit.fit(model, wall(), tacit.OnePosteriorSample(1, truncation=1.0), draws=5)
     beta = tacit.BetaBernoulli("y", success="yes")
-    with pytest.raises(tacit.ModelError, match="width"):
+    with pytest.raises(tacit.errors.ModelError, match="width"):
         tacit.fit(beta, wall(), tacit.OnePosteriorSample(1, truncation=0.1, width=1))
-    with pytest.raises(tacit.ModelError, match="OnePosteriorSample"):
+    with pytest.raises(tacit.errors.ModelError, match="OnePosteriorSample"):
         tacit.fit(model, wall(), tacit.Laplace(1))

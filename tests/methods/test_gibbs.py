@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 import tacit
+from tacit.methods import run
 from tacit.methods.gibbs import transitions
+from tacit.methods.method import Task
 from tacit.spec.hidden_states import Panel, StateChain, StatePaths, StateProfiles
 from tacit.spec.mechanisms import Exponential
 from tacit.spec.protocols import GibbsModel
@@ -53,8 +55,8 @@ class Recorder:
     def quote(self, query, mechanism):
         return self.wall.quote(query, mechanism)
 
-    def prepay(self, plan):
-        self.plan, self.lease = plan, self.wall.prepay(plan)
+    def prepay(self, plan, *, name=None):
+        self.plan, self.lease = plan, self.wall.prepay(plan, name=name)
         return self
 
     def release(self, query, *rest, **options):
@@ -66,8 +68,8 @@ class Recorder:
 @pytest.mark.parametrize(("epsilon", "delta"), [(2, 0), (5, "1e-6"), (40, "1e-6")])
 def test_all_sweeps_together_cost_what_was_asked(epsilon, delta):
     home = Recorder()
-    method = tacit.PrivateGibbs(epsilon, delta, truncation=0.2, sweeps=6)
-    kept = method.run(Hidden(), home, name=None, seed=1)
+    method = tacit.methods.PrivateGibbs(epsilon, delta, truncation=0.2, sweeps=6)
+    kept = run(method, Hidden(), home, seed=1)
     assert home.plan.count == 12
     spent = 50 - float(home.remaining.epsilon)
     assert 0.99 * epsilon < spent <= epsilon
@@ -79,8 +81,8 @@ def test_all_sweeps_together_cost_what_was_asked(epsilon, delta):
 
 def test_states_and_profiles_are_drawn_in_turn_given_each_other():
     home = Recorder()
-    method = tacit.PrivateGibbs(30, truncation=0.2, sweeps=4)
-    kept = method.run(Hidden(), home, name=None, seed=1)
+    method = tacit.methods.PrivateGibbs(30, truncation=0.2, sweeps=4)
+    kept = run(method, Hidden(), home, seed=1)
     queries = [query for query, _ in home.asked]
     assert [type(query) for query in queries] == [StateProfiles, StatePaths] * 4
     for i in range(0, 8, 2):
@@ -99,7 +101,7 @@ def test_states_and_profiles_are_drawn_in_turn_given_each_other():
 
 def test_only_the_plans_epsilon_sets_the_temperature():
     home = Recorder()
-    tacit.PrivateGibbs(3, truncation=0.2, sweeps=3).run(Hidden(), home, name=None, seed=1)
+    run(tacit.methods.PrivateGibbs(3, truncation=0.2, sweeps=3), Hidden(), home, seed=1)
     each = float(home.plan.steps[0].mechanism.epsilon)
     assert each == pytest.approx(0.5, rel=1e-4)
     span = 2 * np.log(0.9 / 0.1)
@@ -128,37 +130,37 @@ def test_transitions_are_dirichlet_given_public_paths():
 
 
 def test_the_whole_chain_behind_the_wall_is_one_question():
-    method = tacit.PrivateGibbs(1, "1e-5", truncation=0.2, sweeps=7, assume_converged=True)
-    query, mechanism = method.question(Hidden(), SCHEMA)
+    method = tacit.methods.PrivateGibbs(1, "1e-5", truncation=0.2, sweeps=7, assume_converged=True)
+    task = Task(Hidden(), SCHEMA)
+    query = method.ask(method.start(task))
+    ((once,), _) = vars(method.plan(task)).values()
+    mechanism = once.mechanism
     assert query == Hidden().state_chain(truncation=0.2, sweeps=7)
     assert mechanism == Exponential(1, "1e-5")
     home = Recorder()
-    release = method.run(Hidden(), home, name="chain", seed=1)
+    release = run(method, Hidden(), home, name="chain", seed=1)
     again = home.wall.release(query, mechanism, name="chain")  # replayed for nothing
     assert without_note(again) == release
     assert home.remaining.epsilon == 49
     assert "total variation" in " ".join(release.certificate.assumptions)
-    assert tacit.PrivateGibbs(1, truncation=0.2, assume_converged=True).sweeps == 200
-    with pytest.raises(tacit.ModelError, match="assume_converged"):
-        tacit.PrivateGibbs(1, truncation=0.2).question(Hidden(), SCHEMA)
+    assert tacit.methods.PrivateGibbs(1, truncation=0.2, assume_converged=True).sweeps == 200
 
 
-@pytest.mark.parametrize("option", [{"draws": 9}, {"chains": 2}, {"name": "x"}])
+@pytest.mark.parametrize("option", [{"draws": 9}, {"chains": 2}])
 def test_refusals_cost_nothing(option):
     home = Recorder()
-    given = {"name": None} | option
-    with pytest.raises(tacit.ModelError):
-        tacit.PrivateGibbs(1, truncation=0.2, sweeps=2).run(Hidden(), home, **given)
+    with pytest.raises(tacit.errors.ModelError):
+        run(tacit.methods.PrivateGibbs(1, truncation=0.2, sweeps=2), Hidden(), home, **option)
     assert home.remaining.epsilon == 50
 
 
 def test_what_cannot_be_drawn_is_refused_before_any_charge():
     home = Recorder()
     for truncation in (None, 0, 1.0, 1.5e-4):  # the last is too small for two levels
-        method = tacit.PrivateGibbs(1, truncation=truncation, sweeps=2)
-        with pytest.raises(tacit.QueryError, match="truncation"):
-            method.run(Hidden(), home, name=None)
+        method = tacit.methods.PrivateGibbs(1, truncation=truncation, sweeps=2)
+        with pytest.raises(tacit.errors.QueryError, match="truncation"):
+            run(method, Hidden(), home)
     assert home.remaining.epsilon == 50
-    assert tacit.PrivateGibbs(1, truncation=Decimal("0.2")).truncation == 0.2
-    with pytest.raises(tacit.ModelError):
-        tacit.PrivateGibbs(1, truncation=0.2, sweeps=0)
+    assert tacit.methods.PrivateGibbs(1, truncation=Decimal("0.2")).truncation == 0.2
+    with pytest.raises(tacit.errors.ModelError):
+        tacit.methods.PrivateGibbs(1, truncation=0.2, sweeps=0)

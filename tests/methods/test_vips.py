@@ -6,7 +6,7 @@ from scipy.sparse import csr_matrix
 
 import tacit
 from tacit.accounting import epsilon, gaussian_mu
-from tacit.methods.vips import _move
+from tacit.methods.vips import _step_size
 from tacit.methods.vips_plan import plan_of
 from tacit.models import lda_fit
 from tacit.spec.variational import Setting, Sums
@@ -46,8 +46,15 @@ def fitted(units=600, aware=False):
 
 def plan(how, units=600, neighbours="replace_one", aware=False):
     variational = fitted(units, aware)
-    beliefs = variational.beliefs(variational.start(np.random.default_rng(0)))
-    return plan_of(how, variational, variational.question(beliefs), units, neighbours)
+    return plan_of(how, variational, asked(variational), units, neighbours)
+
+
+def asked(variational):
+    """A question of the form that steps ask."""
+    if variational.preview is not None:
+        return variational.preview
+    sums = variational.start(np.random.default_rng(0))
+    return variational.question((variational.initial or variational.maximise)(sums))
 
 
 @pytest.mark.parametrize("neighbours", ["replace_one", "add_remove"])
@@ -74,19 +81,19 @@ def test_batches_are_as_large_as_was_asked_and_epochs_as_many():
         assert steps[-1].sampling.rate == pytest.approx(rate)
 
 
-def test_looks_have_their_share_of_the_budget_whatever_batches_steps_have():
+def test_pilot_queries_have_their_share_of_the_budget_whatever_batches_steps_have():
     """By everyone, with the noise of their share: what they see does not depend on batches."""
     for options in ({}, {"batch_size": 60}, {"batch_size": 6, "epochs": 4}):
-        looks = plan(tacit.VIPS(1, 1e-5, **options), aware=True).steps[:2]
-        assert [part.sampling.rate for part in looks] == [1, 1]
-        shares = [look.share for look in fitted(aware=True).looks]
+        pilots = plan(tacit.VIPS(1, 1e-5, **options), aware=True).steps[:2]
+        assert [part.sampling.rate for part in pilots] == [1, 1]
+        shares = [pilot.share for pilot in fitted(aware=True).pilots]
         alone = np.sqrt(2) / gaussian_mu(1, 1e-5)  # two documents, neither with negative counts
-        noise = [part.mechanism.noise_multiplier for part in looks]
+        noise = [part.mechanism.noise_multiplier for part in pilots]
         np.testing.assert_allclose(noise, alone / np.sqrt(shares), rtol=1e-6)
 
 
 @pytest.mark.parametrize(("options", "times"), [({"epochs": 9}, 9), ({"batch_size": 20}, 5)])
-def test_beliefs_follow_small_batches_a_few_times(monkeypatch, options, times):
+def test_parameters_follow_small_batches_a_few_times(monkeypatch, options, times):
     made = []
     clear = lda_fit.denoised
     monkeypatch.setattr(lda_fit, "denoised", lambda *given: made.append(1) or clear(*given))
@@ -121,7 +128,7 @@ def test_noise_by_its_multiplier_costs_what_it_costs():
 def test_without_noise_is_for_public_data():
     assert tacit.fit(MODEL, public(), tacit.Exact()).certificate.data == "public data"
     behind = wall()
-    with pytest.raises(tacit.BudgetError, match="Exact"):
+    with pytest.raises(tacit.errors.BudgetError, match="Exact"):
         tacit.fit(MODEL, behind, tacit.VIPS(noise_multiplier=0))
     with pytest.raises(tacit.TacitError):
         tacit.fit(MODEL, behind, tacit.Exact())
@@ -131,13 +138,13 @@ def test_without_noise_is_for_public_data():
 def test_a_budget_means_vips():
     posterior = tacit.fit(MODEL, wall(), tacit.Budget(1, 1e-5))
     assert 0.99 < posterior.certificate.epsilon <= 1
-    with pytest.raises(tacit.BudgetError, match=r"Budget\(1, 1e-6\)"):
+    with pytest.raises(tacit.errors.BudgetError, match=r"Budget\(1, 1e-6\)"):
         tacit.fit(MODEL, wall(), tacit.Budget(1))
 
 
 def test_under_add_remove_it_asks_how_many_there_are():
     behind = wall("add_remove")
-    with pytest.raises(tacit.ModelError, match=r"VIPS\(..., n=10_000\)"):
+    with pytest.raises(tacit.errors.ModelError, match=r"VIPS\(..., n=10_000\)"):
         tacit.fit(MODEL, behind, tacit.VIPS(1, 1e-5))
     assert behind.remaining.epsilon == 10
     tacit.fit(MODEL, behind, tacit.VIPS(1, 1e-5, n=600))
@@ -155,9 +162,9 @@ def test_a_name_is_replayed_for_nothing(tmp_path):
 
 def test_moves_follow_the_schedule():
     paper = tacit.VIPS(1, 1e-5, batch_size=10, tau0=1024, kappa=0.7)
-    assert _move(paper, 1) == 1025**-0.7
-    assert _move(tacit.VIPS(1, 1e-5), 1) == 1
-    assert _move(tacit.VIPS(1, 1e-5, batch_size=10), 1) == 2**-0.7
+    assert _step_size(paper, 1) == 1025**-0.7
+    assert _step_size(tacit.VIPS(1, 1e-5), 1) == 1
+    assert _step_size(tacit.VIPS(1, 1e-5, batch_size=10), 1) == 2**-0.7
 
 
 def test_averages_know_their_noise():
@@ -192,7 +199,7 @@ def test_bad_options_say_what_to_write(options, match):
 
 def test_a_batch_of_fixed_size_needs_a_public_number_of_units():
     how = tacit.VIPS(1, 1e-5, batch_size=60, sampling="wor", n=600)
-    with pytest.raises(tacit.BudgetError, match="add_remove"):
+    with pytest.raises(tacit.errors.BudgetError, match="add_remove"):
         tacit.fit(MODEL, wall("add_remove"), how)
 
 
@@ -209,7 +216,7 @@ TABLE = tacit.Schema(
         {"epsilon": 5, "accountant": "strong"},
     ],
 )
-def test_looks_are_by_everyone_whatever_chooses_the_noise(options):
+def test_pilot_queries_are_full_batch_whatever_chooses_the_noise(options):
     """A look at a batch, taken for one at everyone, made coefficients small by the batch's rate."""
     rng = np.random.default_rng(0)
     x = rng.uniform(-1, 1, 5000)
@@ -237,6 +244,6 @@ def test_a_wrong_number_of_units_costs_nothing():
     empty = tacit.Wall(
         csr_matrix((0, 30)), schema(), budget=tacit.Budget(1, 1e-4), ledger=":memory:"
     )
-    with pytest.raises(tacit.ModelError, match="there are none"):
+    with pytest.raises(tacit.errors.ModelError, match="there are none"):
         tacit.fit(MODEL, empty, tacit.VIPS(1, 1e-5, batch_size=60, sampling="wor", n=10_000))
     assert empty.remaining.epsilon == 1

@@ -73,7 +73,7 @@ def test_held_out_cells_are_predicted(small):
     assert chance[at].max() < 0.999
     assert np.median(chance) > 0.999
     assert agreement(posterior.states().to_numpy(), logs.states) > 0.95
-    with pytest.raises(tacit.ModelError, match="hold out"):
+    with pytest.raises(tacit.errors.ModelError, match="hold out"):
         fitted(logs, tacit.Laplace(5), 2, held_out=[("nowhere", "2004-01")])
 
 
@@ -107,9 +107,9 @@ def test_log_likelihood_is_that_of_each_row(small):
     for name in logs.columns[2:]:
         want = want * posterior.flat(f"emission_{name}")[each, state, 1]
     assert posterior.log_likelihood(row) == pytest.approx([np.log(want.mean())])
-    with pytest.raises(tacit.ModelError, match="public levels"):
+    with pytest.raises(tacit.errors.ModelError, match="public levels"):
         posterior.log_likelihood({**row, "month": ["1999-01"]})
-    with pytest.raises(tacit.ModelError, match="column"):
+    with pytest.raises(tacit.errors.ModelError, match="column"):
         posterior.log_likelihood({"region": ["a"]})
 
 
@@ -162,7 +162,7 @@ def test_every_cell_held_out_is_the_prior(small):
 
 def test_the_papers_sampler_is_for_counts_at_face_value(small):
     logs, _ = small
-    with pytest.raises(tacit.ModelError, match="plugin"):
+    with pytest.raises(tacit.errors.ModelError, match="plugin"):
         fitted(logs, tacit.Laplace(5), 2, sampler="single_site")
     posterior = fitted(logs, tacit.Laplace(5), 2, sampler="single_site", noise="plugin")
     assert agreement(posterior.states().to_numpy(), logs.states) > 0.99
@@ -171,7 +171,7 @@ def test_the_papers_sampler_is_for_counts_at_face_value(small):
 def test_a_release_of_other_counts_is_refused(small):
     _, posterior = small
     model = tacit.HMM(2, "region", "month", ["type"])
-    with pytest.raises(tacit.ModelError, match="answers"):
+    with pytest.raises(tacit.errors.ModelError, match="answers"):
         model.posterior(posterior.releases[0])
 
 
@@ -227,9 +227,9 @@ def test_pictures(small):
     assert len(maps.axes) == 1
     assert len(plots.profiles(posterior).axes) == 5
     assert len(plots.profiles(posterior, "type").axes) == 1
-    with pytest.raises(tacit.ModelError, match="colour"):
+    with pytest.raises(tacit.errors.ModelError, match="colour"):
         plots.profiles(posterior, "colour")
     other = tacit.DirichletCategorical("type")
     public = tacit.Public(small[0].table, small[0].schema())
-    with pytest.raises(tacit.ModelError, match="HMM"):
+    with pytest.raises(tacit.errors.ModelError, match="HMM"):
         plots.state_map(tacit.fit(other, public, tacit.Laplace(1), draws=10))

@@ -1,4 +1,4 @@
-"""Causes and classes that nobody recorded: what is believed of them given noisy sums.
+"""Causes and classes that nobody recorded: their posterior given noisy sums.
 
 Seeds of noise are fixed, on public data, so that nothing here fails by chance.
 """
@@ -11,9 +11,9 @@ from scipy.optimize import brentq
 from scipy.special import expit
 
 import tacit
-from tacit.infer.belief_networks import Parts, believed
+from tacit.infer.belief_networks import Parts, network_posterior
 from tacit.infer.class_sums import adding_up, class_sums
-from tacit.spec.variational import Course, Setting
+from tacit.spec.variational import Setting, VIPSSchedule
 
 
 def one_class(levels, epsilon, neighbours="replace_one"):
@@ -74,7 +74,7 @@ def test_steps_are_averaged_until_classes_are_found():
     posterior = tacit.fit(model, public, tacit.VIPS(4, 1e-6), draws=50, chains=1, progress=False)
     lost = np.log(chance.sum(axis=1)).mean() - posterior.log_likelihood(data).mean()
     assert lost < 0.03
-    assert model.variational(described, Setting(20_000, 0.0)).course == Course(100)
+    assert model.variational(described, Setting(20_000, 0.0)).schedule == VIPSSchedule(100)
 
 
 @settings(max_examples=200, deadline=None)
@@ -117,7 +117,7 @@ def parts(hidden, squares=None, sd=0.0):
 def test_log_odds_of_hidden_units_are_at_their_mode(scale):
     """By weights, 20 rounds from 0, log odds of .01 were -4.39, and sds 3 to 7 times too small."""
     n, on = 1e5, np.array([0, 10, 1000, 5e4, 99_990])
-    network = believed(parts([n, *on]), scale)
+    network = network_posterior(parts([n, *on]), scale)
     for k, odds in enumerate(network.odds):
         mode = brentq(lambda x, k=k: on[k] - n * expit(x) - x / scale**2, -40, 40)
         assert odds == pytest.approx(mode, abs=1e-6)
@@ -130,7 +130,7 @@ def test_noise_alone_tells_no_direction_from_another():
     rng, size, sd = np.random.default_rng(0), 12, 1000.0
     noise = np.triu(rng.normal(0, sd / 4, (50, size, size)))
     noise = noise + np.triu(noise, 1).swapaxes(1, 2)
-    network = believed(parts([1e6] + [5e5] * (size - 1), noise, sd), 3.0)
+    network = network_posterior(parts([1e6] + [5e5] * (size - 1), noise, sd), 3.0)
     precision = 1 / np.linalg.eigvalsh(network.covariance)
     assert np.all(precision.max(axis=1) < 1.3 * precision.min(axis=1))
 
@@ -142,5 +142,6 @@ def test_little_noise_leaves_as_many_steps_as_none():
         neighbours="replace_one",
     )
     model = tacit.SigmoidBeliefNetwork(2, list("abcd"))
-    courses = [model.variational(described, Setting(20_000, s)).course for s in (0.0, 0.2, 2, 50)]
-    assert courses == [Course(60), Course(60), Course(20), Course(8, growth=1.1)]
+    found = [model.variational(described, Setting(20_000, s)).schedule for s in (0.0, 0.2, 2, 50)]
+    steps = [VIPSSchedule(60), VIPSSchedule(60), VIPSSchedule(20), VIPSSchedule(8, growth=1.1)]
+    assert found == steps

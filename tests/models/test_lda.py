@@ -56,7 +56,7 @@ def test_perplexity_is_better_than_that_of_word_frequencies(exact):
     alone = tacit.fit(tacit.LDA(1), letters(0), tacit.VIPS(noise_multiplier=0, epochs=1))
     assert exact.perplexity(texts) < 0.8 * alone.perplexity(texts)
     assert exact.perplexity(texts, "bound") > exact.perplexity(texts)
-    with pytest.raises(tacit.ModelError, match="completion"):
+    with pytest.raises(tacit.errors.ModelError, match="completion"):
         exact.perplexity(texts, "other")
 
 
@@ -137,9 +137,9 @@ def test_documents_of_the_analyst():
         ([1, 2], "texts"),
         (tacit.Public(STRANGE["negative"], schema()), "behind a wall"),
     ):
-        with pytest.raises(tacit.ModelError, match=match):
+        with pytest.raises(tacit.errors.ModelError, match=match):
             posterior.transform(bad)
-    with pytest.raises(tacit.ModelError, match="words of the vocabulary"):
+    with pytest.raises(tacit.errors.ModelError, match="words of the vocabulary"):
         posterior.perplexity(["nothing known"])
 
 
@@ -155,14 +155,14 @@ def test_documents_of_the_analyst():
     ],
 )
 def test_bad_options_say_what_to_write(options, match):
-    with pytest.raises(tacit.ModelError, match=match):
+    with pytest.raises(tacit.errors.ModelError, match=match):
         tacit.LDA(**options)
 
 
 def test_it_needs_documents():
     table = {"x": [1.0, 2.0]}
     described = tacit.Schema(tacit.Real("x", 0, 9), neighbours="replace_one")
-    with pytest.raises(tacit.ModelError, match="Tokens"):
+    with pytest.raises(tacit.errors.ModelError, match="Tokens"):
         tacit.fit(tacit.LDA(2), tacit.Public(table, described), tacit.Exact())
 
 
@@ -192,9 +192,9 @@ def test_perplexity_against_epsilon_is_drawn(exact):
     figure = plots.perplexity({0.5: exact, math.inf: exact}, FRESH.table["letter"])
     (axes,) = figure.axes
     assert [line.get_label() for line in axes.get_lines()] == ["private", "no privacy"]
-    with pytest.raises(tacit.ModelError, match="by epsilon"):
+    with pytest.raises(tacit.errors.ModelError, match="by epsilon"):
         plots.perplexity({math.inf: exact}, FRESH.table["letter"])
-    with pytest.raises(tacit.ModelError, match="topic model"):
+    with pytest.raises(tacit.errors.ModelError, match="topic model"):
         plots.perplexity({1: "something else"}, FRESH.table["letter"])
 
 

@@ -183,7 +183,7 @@ def nuts(name):
 @pytest.mark.no_cover
 def test_at_a_large_epsilon_a_numpyro_model_has_its_posterior(name):
     # Fisher scoring takes normal steps, which a posterior like a funnel is not made for
-    sampler = tacit.SGNHT if name == "hierarchical" else tacit.SGFS
+    sampler = tacit.methods.SGNHT if name == "hierarchical" else tacit.methods.SGFS
     posterior = tacit.fit(PROBABILISTIC[name], public(), sampler(490, 1e-6, steps=3000), seed=2)
     for variable, exact in nuts(name).items():
         draws, sd = posterior.flat(variable), exact.std(axis=0)
@@ -198,7 +198,9 @@ def test_at_a_large_epsilon_a_numpyro_model_has_its_posterior(name):
 
 def test_draws_have_names_shapes_and_bounds(tmp_path):
     behind = tacit.Wall(table(), schema(), budget=tacit.Budget(3, 1e-5), ledger=":memory:")
-    posterior = tacit.fit(PROBABILISTIC["hierarchical"], behind, tacit.SGNHT(2, 1e-6, steps=60))
+    posterior = tacit.fit(
+        PROBABILISTIC["hierarchical"], behind, tacit.methods.SGNHT(2, 1e-6, steps=60)
+    )
     assert set(posterior.draws) == {"mean", "spread", "level", "sigma"}
     assert posterior.draws["level"].shape == (1, 30, 3)
     assert np.all(posterior.flat("sigma") > 0)
@@ -302,14 +304,14 @@ def shouts(parameters, x, y):
 )
 def test_a_function_that_does_not_suit_is_refused_in_a_sentence(body, says):
     behind = tacit.Wall(table(), schema(), budget=tacit.Budget(1, 1e-5), ledger=":memory:")
-    with pytest.raises(tacit.ModelError, match=says):
+    with pytest.raises(tacit.errors.ModelError, match=says):
         tacit.fit(plain(body), behind, tacit.SGLD(0.5, 1e-6, steps=10))
     assert behind.remaining.epsilon == 1
 
 
 def test_a_function_that_prints_records_is_refused():
     behind = tacit.Wall(table(), schema(), budget=tacit.Budget(1, 1e-5), ledger=":memory:")
-    with pytest.raises(tacit.QueryError, match="side effect"):
+    with pytest.raises(tacit.errors.QueryError, match="side effect"):
         tacit.fit(plain(shouts), behind, tacit.SGLD(0.5, 1e-6, steps=10))
     assert behind.remaining.epsilon == 1
 
@@ -409,7 +411,7 @@ def outside(x, y):
 )
 def test_a_numpyro_model_that_does_not_suit_is_refused_in_a_sentence(model, says):
     behind = tacit.Wall(table(), schema(), budget=tacit.Budget(1, 1e-5), ledger=":memory:")
-    with pytest.raises(tacit.ModelError, match=says):
+    with pytest.raises(tacit.errors.ModelError, match=says):
         tacit.fit(
             tacit.LogDensity(model, x=["age"], y="stay"), behind, tacit.SGLD(0.5, 1e-6, steps=10)
         )
@@ -432,12 +434,12 @@ def test_a_numpyro_model_that_does_not_suit_is_refused_in_a_sentence(model, says
     ids=str,
 )
 def test_bad_options_are_refused(options, says):
-    with pytest.raises(tacit.ModelError, match=says):
+    with pytest.raises(tacit.errors.ModelError, match=says):
         tacit.LogDensity(
             **{"model": logistic, "x": "age", "y": "ill", "parameters": SHAPES, **options}
         )
 
 
 def test_it_is_fitted_by_gradients_alone():
-    with pytest.raises(tacit.ModelError, match="SGLD, SGHMC, SGNHT, SGFS"):
+    with pytest.raises(tacit.errors.ModelError, match="SGLD, SGHMC, SGNHT, SGFS"):
         tacit.fit(LOGISTIC, public(), tacit.Laplace(1))

@@ -47,8 +47,9 @@ def test_several_parameters_by_a_chain_that_is_assumed_to_have_converged():
 
 
 def test_a_sample_begins_a_walk():
-    how = tacit.Hybrid(
-        tacit.OnePosteriorSample(5, truncation=3.0, steps=40), tacit.SGNHT(5, 1e-6, steps=100)
+    how = tacit.methods.Hybrid(
+        tacit.OnePosteriorSample(5, truncation=3.0, steps=40),
+        tacit.methods.SGNHT(5, 1e-6, steps=100),
     )
     posterior = draw(LINE, how)
     assert posterior.certificate.epsilon <= 10

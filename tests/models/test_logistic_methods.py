@@ -44,14 +44,14 @@ def ways(epsilon):
         "newton": tacit.PrivateNewton(epsilon, 1e-5),
         "langevin": tacit.OnePosteriorSample(epsilon, 1e-5),
         "ball": tacit.OnePosteriorSample(epsilon, truncation=6.0, steps=40),
-        "objective": tacit.ObjectivePerturbation(epsilon, 1e-5),
-        "output": tacit.OutputPerturbation(epsilon, 1e-5),
+        "objective": tacit.methods.ObjectivePerturbation(epsilon, 1e-5),
+        "output": tacit.methods.OutputPerturbation(epsilon, 1e-5),
         "sgld": tacit.SGLD(epsilon, 1e-5, steps=400),
-        "sghmc": tacit.SGHMC(epsilon, 1e-5, steps=400),
-        "sgnht": tacit.SGNHT(epsilon, 1e-5, steps=400),
-        "sgfs": tacit.SGFS(epsilon, 1e-5, steps=200),
-        "hybrid": tacit.Hybrid(
-            tacit.OnePosteriorSample(half, 5e-6), tacit.SGNHT(half, 5e-6, steps=200)
+        "sghmc": tacit.methods.SGHMC(epsilon, 1e-5, steps=400),
+        "sgnht": tacit.methods.SGNHT(epsilon, 1e-5, steps=400),
+        "sgfs": tacit.methods.SGFS(epsilon, 1e-5, steps=200),
+        "hybrid": tacit.methods.Hybrid(
+            tacit.OnePosteriorSample(half, 5e-6), tacit.methods.SGNHT(half, 5e-6, steps=200)
         ),
     }
 
@@ -87,15 +87,15 @@ def test_little_budget_is_no_error(name, neighbours, tmp_path):
 
 
 def test_all_of_them_are_named_when_one_does_not_suit():
-    with pytest.raises(tacit.ModelError) as caught:
-        fitted(tacit.PrivateGibbs(1))
+    with pytest.raises(tacit.errors.ModelError) as caught:
+        fitted(tacit.methods.PrivateGibbs(1))
     for name in ("PrivateNewton", "SGLD", "Hybrid", "ObjectivePerturbation", "OnePosteriorSample"):
         assert name in str(caught.value)
 
 
 def test_points_and_draws_have_no_more_draws_than_were_paid_for():
     wall = tacit.Wall(people(50), SCHEMA, budget=tacit.Budget(5, 0.1), ledger=":memory:")
-    for how in (tacit.ObjectivePerturbation(1, 1e-5), tacit.OnePosteriorSample(1, 1e-5)):
-        with pytest.raises(tacit.ModelError, match="no draws="):
+    for how in (tacit.methods.ObjectivePerturbation(1, 1e-5), tacit.OnePosteriorSample(1, 1e-5)):
+        with pytest.raises(tacit.errors.ModelError, match="no draws="):
             tacit.fit(MODEL, wall, how, draws=100)
     assert wall.remaining.epsilon == 5

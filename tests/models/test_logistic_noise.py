@@ -1,4 +1,4 @@
-"""Logistic regression by VIPS knows the noise of its slope in every direction."""
+"""Logistic regression by VIPS is aware of its gradient's noise in every direction."""
 
 from types import SimpleNamespace
 
@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import chi2
 
 import tacit
-from tacit.infer.newton import Curvature, Slope, draw
+from tacit.infer.newton import Curvature, NoisyGradient, draw
 from tacit.models.logistic_variational import Augmented
 from tacit.spec.newton import upper
 from tacit.spec.variational import Setting, Sums
@@ -23,27 +23,27 @@ def variational():
 
 def seen_by(fit, vector):
     """What a step at `AT` makes of these squares."""
-    here = Augmented(Slope(AT, np.zeros(3), 1.0), Curvature(np.eye(3), 1.0), 0.0, 1.0)
+    here = Augmented(NoisyGradient(AT, np.zeros(3), 1.0), Curvature(np.eye(3), 1.0), 0.0, 1.0)
     vars(here)["place"] = AT  # kept there instead of a step's end
     pull = SimpleNamespace(value=np.zeros(3), noise=(SimpleNamespace(scale=PULLED),))
     return fit.read(Sums({"sum": vector}, {"sum": SD}, (pull,)), here)
 
 
-def test_noise_of_the_slope_is_what_it_is_said_to_be():
+def test_noise_of_the_gradient_has_the_stated_covariance():
     """Along the coefficients it has twice the variance. False alarms: 1e-6 a direction."""
     rng, fit, repeats = np.random.default_rng(0), variational(), 2000
     base = upper(80 * np.eye(3))
-    slope = fit.beliefs(seen_by(fit, base)).slope
-    law = (slope.variance - PULLED**2) * np.eye(3) + np.outer(slope.along, slope.along)
+    gradient = fit.maximise(seen_by(fit, base)).gradient
+    law = (gradient.variance - PULLED**2) * np.eye(3) + np.outer(gradient.along, gradient.along)
     noise = np.array([
-        seen_by(fit, base + SD * rng.standard_normal(6)).values["push"] - 80 * AT
+        seen_by(fit, base + SD * rng.standard_normal(6)).values["product"] - 80 * AT
         for _ in range(repeats)
     ])  # fmt: skip
     low, high = chi2.ppf([5e-7, 1 - 5e-7], repeats) / repeats
-    for way in (AT, np.array([2.0, 0.5, 0.0]), *(np.eye(3))):
-        assert low < np.mean((noise @ way) ** 2) / (way @ law @ way) < high
+    for direction in (AT, np.array([2.0, 0.5, 0.0]), *(np.eye(3))):
+        assert low < np.mean((noise @ direction) ** 2) / (direction @ law @ direction) < high
     # The twin without the second term is noticed.
-    assert np.mean((noise @ AT) ** 2) / ((slope.variance - PULLED**2) * AT @ AT) > high
+    assert np.mean((noise @ AT) ** 2) / ((gradient.variance - PULLED**2) * AT @ AT) > high
 
 
 @pytest.mark.parametrize("aware", [True, False])
@@ -52,8 +52,8 @@ def test_draws_have_the_noise_of_one_direction(aware):
     rng, along = np.random.default_rng(1), np.array([6.0, 0.0, 8.0])
     axes, _ = np.linalg.qr(rng.standard_normal((3, 3)))
     curvature = (axes * [9.0, 16.0, 25.0]) @ axes.T
-    slope = Slope(np.zeros(3), np.zeros(3), 4.0, along)
-    found = draw(slope, Curvature(curvature, 1e-6), 0.0, 1.0, 80_000, rng, aware=aware)
+    gradient = NoisyGradient(np.zeros(3), np.zeros(3), 4.0, along)
+    found = draw(gradient, Curvature(curvature, 1e-6), 0.0, 1.0, 80_000, rng, aware=aware)
     back = np.linalg.inv(curvature)
     noise = aware * (4 * np.eye(3) + np.outer(along, along))
     expected = back @ (curvature + noise) @ back

@@ -91,7 +91,7 @@ def test_no_row_contributes_more_than_its_bound():
     assert largest > 0.49  # the bound is not loose either
 
 
-def test_slope_and_curvature_are_those_of_the_log_likelihood():
+def test_gradient_and_hessian_are_those_of_the_log_likelihood():
     rng = np.random.default_rng(1)
     rows, theta = coded(rng, 50), rng.standard_normal(DESIGN.size)
     x, side = DESIGN.rows(rows[:, :4]), 2 * rows[:, 4] - 1
@@ -100,15 +100,15 @@ def test_slope_and_curvature_are_those_of_the_log_likelihood():
         return -np.logaddexp(0, -side * (x @ at)).sum()
 
     newton = MODEL.newton(schema())
-    numbers = newton.curved(theta).numbers
-    pull = sum(computed("gradient_constant", row, DESIGN.encoding, DESIGN.size) for row in rows)
-    push = sum(
+    numbers = newton.gradient_and_hessian_at(theta).numbers
+    constant = sum(computed("gradient_constant", row, DESIGN.encoding, DESIGN.size) for row in rows)
+    both = sum(
         computed("gradient_and_hessian", row, (theta, *DESIGN.encoding), numbers) for row in rows
     )
-    half, curvature = unpacked(push, DESIGN.size)
+    half, curvature = unpacked(both, DESIGN.size)
     step = 1e-5 * np.eye(DESIGN.size)
-    slope = [(log_likelihood(theta + d) - log_likelihood(theta - d)) / 2e-5 for d in step]
-    np.testing.assert_allclose(pull - half, slope, atol=1e-6)
+    gradient = [(log_likelihood(theta + d) - log_likelihood(theta - d)) / 2e-5 for d in step]
+    np.testing.assert_allclose(constant - half, gradient, atol=1e-6)
     summed = sum(computed("log_likelihood", row, (theta, *DESIGN.encoding), 1)[0] for row in rows)
     assert summed == pytest.approx(log_likelihood(theta))
     chance = expit(x @ theta)
@@ -216,9 +216,9 @@ def test_predictions():
         ({**at_bound, "colour": ["pink"]}, "pink"),
         ({**at_bound, "x": [np.nan]}, "'x'"),
     ):
-        with pytest.raises(tacit.ModelError, match=word):
+        with pytest.raises(tacit.errors.ModelError, match=word):
             posterior.predict_proba(bad)
-    with pytest.raises(tacit.ModelError, match="wall"):
+    with pytest.raises(tacit.errors.ModelError, match="wall"):
         posterior.predict(SimpleNamespace(prepay=None))
 
 
@@ -260,12 +260,12 @@ def test_what_cannot_be_is_refused_before_it_is_paid_for():
         with pytest.raises(tacit.TacitError, match=word):
             tacit.fit(model, wall, how)
     for bad in ([], ["ill"], ["x", "x"]):
-        with pytest.raises(tacit.ModelError, match="feature"):
+        with pytest.raises(tacit.errors.ModelError, match="feature"):
             tacit.LogisticRegression("ill", bad)
-    with pytest.raises(tacit.ModelError, match="prior_scale"):
+    with pytest.raises(tacit.errors.ModelError, match="prior_scale"):
         tacit.LogisticRegression("ill", ["x"], prior_scale=0)
     many = tuple(tacit.Categorical(f"c{i}", list(range(150))) for i in range(3))
     described = schema(columns=(*COLUMNS, *many))
-    with pytest.raises(tacit.ModelError, match="SGLD"):
+    with pytest.raises(tacit.errors.ModelError, match="SGLD"):
         tacit.LogisticRegression("ill", ["c0", "c1", "c2"]).newton(described)
     assert wall.remaining == left

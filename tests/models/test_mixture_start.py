@@ -5,10 +5,10 @@ import pytest
 from scipy.optimize import linear_sum_assignment
 
 import tacit
-from tacit.infer.mixture_start import Frame, clustered, made_up, slices_of
+from tacit.infer.mixture_start import Frame, clustered, slices_of, synthetic_rows
 from tacit.infer.mixtures import MixturePrior
 from tacit.kernels.mixtures import BINS
-from tacit.models.mixture_looks import Looks
+from tacit.models.mixture_pilots import MixturePilots
 from tacit.spec.variational import Setting
 
 
@@ -41,17 +41,18 @@ def test_every_group_is_found(components, size, seed, narrow):
         assert away[linear_sum_assignment(away)].max() < 0.5 * width
 
 
-def test_a_single_component_needs_no_look():
+def test_a_single_component_needs_no_pilot_query():
     columns = np.zeros(1), np.ones(1)
-    assert Looks(("x",), columns, 1, Setting(100, 1.0), 1).all() == ()
-    shares = [look.share for look in Looks(("x",), columns, 2, Setting(100, 1.0), 1).all()]
+    assert MixturePilots(("x",), columns, 1, Setting(100, 1.0), 1).queries() == ()
+    two = MixturePilots(("x",), columns, 2, Setting(100, 1.0), 1)
+    shares = [query.share for query in two.queries()]
     assert sum(shares) == pytest.approx(0.25)
 
 
 def test_a_frame_is_narrowed_and_turned_to_the_rows():
     rng = np.random.default_rng(0)
     counts = np.zeros((2, BINS))
-    counts[0, 6:8], counts[1] = 500, 3  # nothing is sure of the second
+    counts[0, 6:8], counts[1] = 500, 3  # the second is below the threshold
     frame = Frame.whole(2).narrowed(counts, 10.0)
     np.testing.assert_allclose(frame.centre, [-0.125, 0])
     np.testing.assert_allclose(frame.reach, [0.125, 1])
@@ -61,19 +62,19 @@ def test_a_frame_is_narrowed_and_turned_to_the_rows():
     np.testing.assert_allclose(turned.centre, [0.1, 0], atol=0.01)
     np.testing.assert_allclose(np.abs(turned.axes), 0.5**0.5, atol=0.02)
     np.testing.assert_allclose(turned.reach, 3 * np.sqrt([0.07, 0.01]), rtol=0.02)
-    # What may be noise turns nothing.
+    # Covariances below the noise threshold rotate nothing.
     np.testing.assert_allclose(np.abs(Frame.whole(2).turned(one.T @ one, 1e4).axes).max(axis=0), 1)
 
 
-def test_made_up_rows_are_where_histograms_say():
+def test_synthetic_rows_follow_the_histograms():
     rng, frame, slices = np.random.default_rng(0), Frame.whole(2), slices_of(2, 4.0)
     assert slices.tolist() == [2, 2]
     counts = np.zeros((4, 2, BINS))
     counts[1, 0, 2] = counts[1, 1, 12] = 900  # low in the first direction, high in the second
-    rows = made_up(frame, slices, counts + rng.normal(0, 5, counts.shape), 5.0, rng)
+    rows = synthetic_rows(frame, slices, counts + rng.normal(0, 5, counts.shape), 5.0, rng)
     inside = (np.abs(rows - [-0.6875, 0.5625]) < 0.0626).all(axis=1)
     assert inside.mean() > 0.95
-    noise = made_up(frame, slices, rng.normal(0, 5, counts.shape), 5.0, rng)
+    noise = synthetic_rows(frame, slices, rng.normal(0, 5, counts.shape), 5.0, rng)
     assert np.all(np.abs(noise) <= 1)
 
 

@@ -162,7 +162,7 @@ def test_a_weighted_row_of_a_regression_stays_within_its_bound():
     model, described = MODELS["LogisticRegression"], schema("replace_one")
     design, rng, largest = model.design(described), np.random.default_rng(0), 0.0
     numbers = design.size * (design.size + 1) // 2
-    assert model.variational(described, Setting(10, 1.0)).question(None).bounds[0].clip == 0.25
+    assert model.variational(described, Setting(10, 1.0)).preview.bounds[0].clip == 0.25
     for _ in range(300):
         root = rng.normal(size=(design.size, design.size)) * rng.choice([0, 0.1, 10])
         row = np.array([rng.choice([-10, 10, rng.uniform(-10, 10)]), rng.integers(0, 3), 1.0])
@@ -196,5 +196,5 @@ def test_a_weighted_row_of_a_regression_stays_within_its_bound():
     ],
 )
 def test_what_is_refused(make, said):
-    with pytest.raises(tacit.ModelError, match=said):
+    with pytest.raises(tacit.errors.ModelError, match=said):
         make()

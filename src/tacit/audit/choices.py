@@ -104,7 +104,7 @@ def _barker_game() -> ExactGame:
     walk = BetaBernoulli("x", success="b").walk(schema)
     here, there = np.array([7.0]), np.array([5.0])
     log_prior = -0.5  # some prior's
-    rule = Rule("barker", walk, 2 * walk.slope, 1.0)
+    rule = Rule("barker", walk, 2 * walk.max_gradient, 1.0)
     query = rule.question(here, there, log_prior)
     assert isinstance(query, Choice)
     kinds = ("a", "b", "")

@@ -43,7 +43,7 @@ def variational_games() -> list[Game]:
             [csr_matrix(np.vstack([others, half])) for half in halves], paper, _ROOT, more=_MORE,
         ),
         _game(
-            "a look of VIPS, pairs of words", swap, topics.looks[1].question,
+            "a pilot query of VIPS, pairs of words", swap, topics.pilots[1].question,
             [csr_matrix(np.vstack([others, pair])) for pair in pairs], paper, _ROOT, more=_MORE,
         ),
         # A document that is there or not. Others are empty: who takes part must not change more.
@@ -62,8 +62,16 @@ def _topics(neighbours: Neighbours) -> tuple[Schema, Variational]:
 
 
 def _question(variational: Variational) -> BoundedSum:
-    """The first step's, but for what looks saw."""
-    return variational.question(variational.beliefs(variational.start(np.random.default_rng(0))))
+    """A question of the form that steps ask."""
+    if variational.preview is not None:
+        return variational.preview
+    return variational.question(_initial(variational))
+
+
+def _initial(variational: Variational) -> Any:
+    """Variational parameters before anything was asked."""
+    sums = variational.start(np.random.default_rng(0))
+    return (variational.initial or variational.maximise)(sums)
 
 
 def _network_game(mistake: str, broken: float) -> Game:
@@ -75,7 +83,7 @@ def _network_game(mistake: str, broken: float) -> Game:
     mean = np.tile([-0.8, *[1.6 / _HIDDEN] * _HIDDEN], (_VISIBLE, 1))
     zero = np.zeros(_HIDDEN)
     network = BeliefNetwork(zero, zero, mean, np.zeros((_VISIBLE, _HIDDEN + 1, _HIDDEN + 1)))
-    seen = variational.beliefs(variational.start(np.random.default_rng(0)))
+    seen = _initial(variational)
     query = variational.question(seen._replace(network=network))
     worlds = [{name: [level] for name in names} for level in ("no", "yes")]
     name = "a step of VIPS, belief network"

@@ -10,12 +10,15 @@ from typing import Any
 from tacit.methods.annealed import AnnealedImportance
 from tacit.methods.baselines import ObjectivePerturbation, OutputPerturbation
 from tacit.methods.gibbs import PrivateGibbs
-from tacit.methods.gradients import SGFS, SGHMC, SGLD, SGNHT
 from tacit.methods.hybrid import Hybrid
 from tacit.methods.metropolis import PrivateMetropolis
 from tacit.methods.newton import PrivateNewton
 from tacit.methods.one_sample import OnePosteriorSample
-from tacit.methods.schedules import Constant, PhaseTransition, Polynomial
+from tacit.methods.run import run
+from tacit.methods.schedules import SCHEDULES, Constant, PhaseTransition, Polynomial
+from tacit.methods.sgfs import SGFS
+from tacit.methods.sghmc import SGHMC, SGNHT
+from tacit.methods.sgld import SGLD
 from tacit.methods.statistics import Statistics
 from tacit.methods.vips import VIPS
 from tacit.spec.errors import ModelError
@@ -82,6 +85,7 @@ def check_suits(method: Method, model: Any) -> None:
 
 __all__ = [
     "METHODS",
+    "SCHEDULES",
     "SGFS",
     "SGHMC",
     "SGLD",
@@ -101,4 +105,5 @@ __all__ = [
     "PrivateNewton",
     "Statistics",
     "check_suits",
+    "run",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Literal, get_args
 
@@ -12,9 +12,9 @@ from scipy.special import logsumexp
 from tacit.accounting.draws import draw_range
 from tacit.accounting.plans import largest_plan
 from tacit.laws import truncated_dirichlet
-from tacit.methods.common import refuse_sampling, whole_number
-from tacit.methods.progress import counted
+from tacit.methods.method import Spending, Task
 from tacit.spec.budget import Budget, Number
+from tacit.spec.checks import whole_number
 from tacit.spec.choice import Choice
 from tacit.spec.draws import ConjugateDraw, TruncatedDirichlet
 from tacit.spec.errors import ModelError
@@ -22,7 +22,7 @@ from tacit.spec.kernels import Kernel
 from tacit.spec.keys import Is, first_number, labels_of, name_of
 from tacit.spec.mechanisms import Exponential, Laplace
 from tacit.spec.plan import Plan, Steps
-from tacit.spec.protocols import AnnealedModel, Releaser
+from tacit.spec.queries import Query
 from tacit.spec.release import Release
 from tacit.spec.schema import Schema
 from tacit.spec.sums import BoundedSum
@@ -89,38 +89,57 @@ class AnnealedImportance:
         object.__setattr__(self, "weights", weights)
         object.__setattr__(self, "weights_share", float(weights_share))
 
-    def run(
-        self,
-        model: AnnealedModel,
-        releaser: Releaser,
-        *,
-        name: str | None,
-        progress: bool | None = None,
-        **sampling: Any,
-    ) -> Any:
-        refuse_sampling(sampling, "AnnealedImportance(runs=...)")
-        if name is not None:
-            raise ModelError("AnnealedImportance takes no name=: its steps cannot be replayed.")
-        schema = releaser.schema
-        law = model.draw_query(schema, truncation=self.truncation, draws=1, temper_prior=False).law
-        if not isinstance(law, TruncatedDirichlet):
-            raise ModelError("AnnealedImportance needs a model of levels, such as BetaBernoulli.")
-        plan = self._plan(schema)
-        powers = self._powers(plan, law, schema)
-        rng = np.random.default_rng(sampling.get("seed"))
-        releaser.quote(ConjugateDraw(law), Exponential(1))  # refused before it is paid for
-        lease = releaser.prepay(plan)
+    def plan(self, task: Task) -> Spending:
+        task.refuse_draws("AnnealedImportance(runs=...)")
+        return Spending((self._plan(task.schema),), (ConjugateDraw(self._law(task)),))
+
+    def start(self, task: Task) -> AnnealedState:
+        law = self._law(task)
         # Before the first level stands the prior, which is public.
         prior = np.tile(law.prior, (self.runs, 1))
-        places = [truncated_dirichlet.sample(prior, law.truncation, rng.random)]
-        for _ in counted(self.levels, "Temperatures", progress):
-            drawn = [lease.release(ConjugateDraw(law)).value for _ in range(self.runs)]
-            places.append(np.stack(drawn))
-        # log weight of run i = sum over rows of gains[i, level of the row]
-        gains = np.einsum("j,jik->ik", np.diff(powers), np.log(np.stack(places[:-1])))
-        weigh = self._chosen if self.weights == "choice" else self._weighed
-        release, kept, evidence = weigh(lease, law, schema, gains, rng)
-        return model.annealed_posterior(release, places[-1][kept], evidence)
+        places = truncated_dirichlet.sample(prior, law.truncation, task.rng(0).random)
+        return AnnealedState(task, law, (places,))
+
+    def ask(self, state: AnnealedState) -> Query:
+        if len(state.places) <= self.levels:
+            return ConjugateDraw(state.law)
+        gains, schema = self._gains(state), state.task.schema
+        if self.weights == "choice":
+            return Choice(linear_scores(state.law, schema, gains - gains.min(axis=0)))
+        return linear_scores(state.law, schema, -gains)
+
+    def tell(self, state: AnnealedState, release: Release) -> AnnealedState:
+        if len(state.places) > self.levels:
+            return replace(state, weighing=(*state.weighing, release))
+        drawn = (*state.drawn, release.value)
+        if len(drawn) < self.runs:
+            return replace(state, drawn=drawn)
+        return replace(state, places=(*state.places, np.stack(drawn)), drawn=())
+
+    def posterior(self, state: AnnealedState) -> Any:
+        model, release = state.task.model, state.weighing[-1]
+        if self.weights == "choice":
+            kept = np.array([int(chosen.value[0]) for chosen in state.weighing])
+            return model.annealed_posterior(release, state.places[-1][kept], None)
+        log = -release.value
+        rng = state.task.rng(1)
+        kept = rng.choice(self.runs, size=self.runs, p=np.exp(log - logsumexp(log)))
+        evidence = np.full(self.runs, logsumexp(log) - np.log(self.runs))
+        return model.annealed_posterior(release, state.places[-1][kept], evidence)
+
+    def _law(self, task: Task) -> TruncatedDirichlet:
+        law = task.model.draw_query(
+            task.schema, truncation=self.truncation, draws=1, temper_prior=False
+        ).law
+        if not isinstance(law, TruncatedDirichlet):
+            raise ModelError("AnnealedImportance needs a model of levels, such as BetaBernoulli.")
+        return law
+
+    def _gains(self, state: AnnealedState) -> np.ndarray:
+        """The log weight of run i is the sum over rows of gains[i, level of the row]."""
+        schema = state.task.schema
+        powers = self._powers(self._plan(schema), state.law, schema)
+        return np.einsum("j,jik->ik", np.diff(powers), np.log(np.stack(state.places[:-1])))
 
     def _plan(self, schema: Schema) -> Plan:
         """Draws cost more from level to level, and the weights as much as the dearest draw."""
@@ -143,22 +162,16 @@ class AnnealedImportance:
         each = [float(s.mechanism.epsilon) for s in plan.steps[:-1]]  # type: ignore[union-attr]
         return np.concatenate([[0.0], np.minimum(1.0, np.array(each) / span)])
 
-    def _chosen(
-        self, lease: Any, law: TruncatedDirichlet, schema: Schema, gains: np.ndarray, rng: Any
-    ) -> tuple[Release, np.ndarray, None]:
-        scores = gains - gains.min(axis=0)  # from 0, for each level
-        query = Choice(linear_scores(law, schema, scores))
-        chosen = [lease.release(query) for _ in range(self.runs)]
-        return chosen[-1], np.array([int(c.value[0]) for c in chosen]), None
 
-    def _weighed(
-        self, lease: Any, law: TruncatedDirichlet, schema: Schema, gains: np.ndarray, rng: Any
-    ) -> tuple[Release, np.ndarray, np.ndarray]:
-        release = lease.release(linear_scores(law, schema, -gains))
-        log = -release.value
-        share = np.exp(log - logsumexp(log))
-        kept = rng.choice(self.runs, size=self.runs, p=share)
-        return release, kept, np.full(self.runs, logsumexp(log) - np.log(self.runs))
+@dataclass(frozen=True)
+class AnnealedState:
+    """Places (run, level) after each temperature, draws at the present one, and weights."""
+
+    task: Task
+    law: TruncatedDirichlet
+    places: tuple[np.ndarray, ...]
+    drawn: tuple[np.ndarray, ...] = ()
+    weighing: tuple[Release, ...] = ()
 
 
 def linear_scores(law: TruncatedDirichlet, schema: Schema, scores: np.ndarray) -> BoundedSum:

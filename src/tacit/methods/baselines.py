@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar
 
-from tacit.methods.common import ask_once
+from tacit.methods.method import Asked, Once, Spending, Task
 from tacit.spec.budget import Number
 from tacit.spec.errors import ModelError
 from tacit.spec.logistic import LogisticMinimum, Perturbed
 from tacit.spec.mechanisms import Gaussian
-from tacit.spec.protocols import LogisticModel, Releaser
-from tacit.spec.sampling import SamplingOptions
+from tacit.spec.protocols import LogisticModel
+from tacit.spec.queries import Query
+from tacit.spec.release import Release
 from tacit.spec.schema import Schema
 
 
@@ -39,26 +40,31 @@ class NoisyMinimum:
         plain = float(regularizer) if isinstance(regularizer, Decimal) else regularizer
         object.__setattr__(self, "regularizer", plain)
 
-    def question(self, model: LogisticModel, schema: Schema) -> tuple[LogisticMinimum, Gaussian]:
-        """What is asked of the wall, and how it is paid for."""
-        query = LogisticMinimum(model.logistic(schema), self._noise, self.regularizer)
-        return query, Gaussian(self.epsilon, self.delta)
+    def plan(self, task: Task) -> Spending:
+        for what in ("draws", "chains"):
+            if task.options.get(what) is not None:
+                raise ModelError(
+                    f"Expected no {what}=: a noisy minimum is one point without error bars. "
+                    "tacit.PrivateNewton(epsilon, delta) has them."
+                )
+        once = Once(Gaussian(self.epsilon, self.delta))
+        return Spending((once,), (self.query(task.model, task.schema),))
 
-    def run(
-        self,
-        model: LogisticModel,
-        releaser: Releaser,
-        *,
-        name: str | None,
-        progress: bool | None = None,
-        **sampling: Unpack[SamplingOptions],
-    ) -> Any:
-        if sampling.get("draws") is not None or sampling.get("chains") is not None:
-            raise ModelError(
-                "Expected no draws= or chains=: a noisy minimum is one point without error bars. "
-                "tacit.PrivateNewton(epsilon, delta) has both."
-            )
-        return ask_once(self, model, releaser, name, sampling)
+    def start(self, task: Task) -> Asked:
+        return Asked(task, self.query(task.model, task.schema))
+
+    def ask(self, state: Asked) -> Query:
+        return state.query
+
+    def tell(self, state: Asked, release: Release) -> Asked:
+        return replace(state, release=release)
+
+    def posterior(self, state: Asked) -> Any:
+        return state.task.model.posterior(state.release, **state.task.draws)
+
+    def query(self, model: LogisticModel, schema: Schema) -> LogisticMinimum:
+        """The minimum to ask for."""
+        return LogisticMinimum(model.logistic(schema), self._noise, self.regularizer)
 
 
 class ObjectivePerturbation(NoisyMinimum):

@@ -83,7 +83,7 @@ def region_of(truncation: Any, size: int) -> Points | Box | Ball:
         case _:
             raise ModelError(
                 "Expected truncation, where the parameters may lie: a radius, (low, high), "
-                f"tacit.Points, tacit.Box or tacit.Ball; got {truncation!r}."
+                f"or Points, Box or Ball of tacit.queries; got {truncation!r}."
             )
     if region.size != size:
         raise ModelError(

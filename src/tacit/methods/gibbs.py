@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
 
 from tacit.accounting.plans import largest_plan
-from tacit.methods.common import ask_once, refuse_sampling, whole_number
-from tacit.methods.progress import counted
+from tacit.methods.method import Asked, Once, Spending, Task
 from tacit.spec.budget import Budget, Number
-from tacit.spec.errors import ModelError
+from tacit.spec.checks import whole_number
 from tacit.spec.hidden_states import StateChain, StatePaths, StateProfiles
 from tacit.spec.mechanisms import Exponential
 from tacit.spec.plan import Plan, Steps
-from tacit.spec.protocols import GibbsModel, Releaser, Sweep
-from tacit.spec.schema import Schema
+from tacit.spec.protocols import Sweep
+from tacit.spec.queries import Query
+from tacit.spec.release import Release
 
 _LEAST = 1e-12  # of a transition's probability
 
@@ -28,8 +28,8 @@ class PrivateGibbs:
 
     Foulds et al. (2016, section 4.1), with all paths of a sweep drawn at once, the range of the
     scores in place of their bound, and bounded-range composition: 400 updates at epsilon 1 cost 96
-    and not 400. Every sweep is released. What comes out is hotter than the posterior: its spread
-    is the price.
+    and not 400. Every sweep is released. Draws are of a tempered
+    posterior, wider than the posterior itself: that is the price.
 
     Parameters
     ----------
@@ -70,52 +70,72 @@ class PrivateGibbs:
         object.__setattr__(self, "sweeps", whole_number(sweeps, "sweeps", default, most=10**5))
         object.__setattr__(self, "assume_converged", assume_converged)
 
-    def question(self, model: GibbsModel, schema: Schema) -> tuple[StateChain, Exponential]:
-        """What is asked of the wall where it runs the chain itself."""
-        if not self.assume_converged:
-            raise ModelError(
-                "PrivateGibbs asks many questions, each depending on the last: it cannot be "
-                "released in one file. Use assume_converged=True, or tacit.fit."
-            )
-        query = model.state_chain(truncation=self.truncation, sweeps=self.sweeps)
-        return query, Exponential(self.epsilon, self.delta)
-
-    def run(
-        self,
-        model: GibbsModel,
-        releaser: Releaser,
-        *,
-        name: str | None,
-        progress: bool | None = None,
-        **sampling: Any,
-    ) -> Any:
-        refuse_sampling(sampling, "PrivateGibbs(sweeps=...)")
+    def plan(self, task: Task) -> Spending:
+        task.refuse_draws("PrivateGibbs(sweeps=...)")
         if self.assume_converged:
-            return ask_once(self, model, releaser, name, sampling)
-        if name is not None:
-            raise ModelError("PrivateGibbs takes no name=: its steps cannot be replayed.")
-        chain, schema = model.state_chain(truncation=self.truncation, sweeps=1), releaser.schema
-        releaser.quote(chain, Exponential(1))  # what cannot be drawn is refused before it is paid
-        budget = Budget(self.epsilon, self.delta)
+            return Spending((Once(Exponential(self.epsilon, self.delta)),), (self.chain(task),))
         plan = largest_plan(
             lambda x: Plan(Steps(2 * self.sweeps, Exponential(x)), delta=self.delta),
-            budget,
-            schema.neighbours,
+            Budget(self.epsilon, self.delta),
+            task.schema.neighbours,
         )
-        lease = releaser.prepay(plan)
-        rng = np.random.default_rng(sampling.get("seed"))
-        panel, states = chain.panel, chain.states
-        shape = len(schema[panel.sequence].labels), len(schema[panel.time].labels)
-        path = rng.integers(states, size=shape)
-        kept: list[Sweep] = []
-        for _ in counted(self.sweeps, "Sweeps", progress):
-            drawn = lease.release(StateProfiles(panel, path, states, chain.prior, chain.truncation))
-            start, transition = transitions(path, states, chain.transition_prior, rng)
-            profiles = tuple(drawn.table(block.name).value for block in drawn.blocks)
-            seen = lease.release(StatePaths(panel, start, transition, profiles))
-            path = np.rint(seen.value).astype(np.int64).reshape(shape)
-            kept.append(Sweep(seen, path, start, transition, profiles))
-        return model.chain_posterior(kept[self.sweeps // 2 :])
+        return Spending((plan,), (self.chain(task, sweeps=1),))
+
+    def chain(self, task: Task, sweeps: int | None = None) -> StateChain:
+        """The chain, as the wall would run it by itself."""
+        sweeps = self.sweeps if sweeps is None else sweeps
+        return task.model.state_chain(truncation=self.truncation, sweeps=sweeps)
+
+    def start(self, task: Task) -> Asked | GibbsState:
+        if self.assume_converged:
+            return Asked(task, self.chain(task))
+        chain, schema = self.chain(task, sweeps=1), task.schema
+        shape = len(schema[chain.panel.sequence].labels), len(schema[chain.panel.time].labels)
+        return GibbsState(task, chain, task.rng(0).integers(chain.states, size=shape))
+
+    def ask(self, state: Asked | GibbsState) -> Query:
+        match state:
+            case Asked(query=query):
+                return query
+            case GibbsState(chain=chain, profiles=None):
+                return StateProfiles(
+                    chain.panel, state.path, chain.states, chain.prior, chain.truncation
+                )
+            case GibbsState(chain=chain, profiles=tuple(profiles)):
+                return StatePaths(chain.panel, *state.transitions(), profiles)
+
+    def tell(self, state: Asked | GibbsState, release: Release) -> Asked | GibbsState:
+        match state:
+            case Asked():
+                return replace(state, release=release)
+            case GibbsState(profiles=None):
+                found = tuple(release.table(block.name).value for block in release.blocks)
+                return replace(state, profiles=found)
+            case GibbsState(profiles=tuple(profiles)):
+                path = np.rint(release.value).astype(np.int64).reshape(state.path.shape)
+                state.kept.append(Sweep(release, path, *state.transitions(), profiles))
+                return replace(state, path=path, profiles=None)
+
+    def posterior(self, state: Asked | GibbsState) -> Any:
+        if isinstance(state, Asked):
+            return state.task.model.posterior(state.release, **state.task.draws)
+        return state.task.model.chain_posterior(state.kept[self.sweeps // 2 :])
+
+
+@dataclass(frozen=True)
+class GibbsState:
+    """Hidden states, and the profiles that were drawn for them, until new states are drawn."""
+
+    task: Task
+    chain: StateChain
+    path: np.ndarray
+    profiles: tuple[np.ndarray, ...] | None = None
+    kept: list[Sweep] = field(default_factory=list)
+
+    def transitions(self) -> tuple[np.ndarray, np.ndarray]:
+        """Probabilities of first and next states, drawn given the public path."""
+        rng = self.task.rng(1 + len(self.kept))
+        return transitions(self.path, self.chain.states, self.chain.transition_prior, rng)
 
 
 def transitions(

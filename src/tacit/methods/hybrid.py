@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from tacit.methods.gradients import GradientSampler
+from tacit.methods.gradient_sampler import GradientSampler, WalkState
+from tacit.methods.method import Asked, Spending, Task
 from tacit.methods.one_sample import OnePosteriorSample
 from tacit.spec.errors import ModelError
-from tacit.spec.protocols import HybridModel, Releaser
+from tacit.spec.queries import Query
+from tacit.spec.release import Release
+
+
+@dataclass(frozen=True)
+class HybridState:
+    """The sample, until it is there; then the walk that begins at it."""
+
+    first: Asked
+    walk: WalkState | None = None
 
 
 @dataclass(frozen=True)
@@ -22,62 +32,65 @@ class Hybrid:
     `Hybrid(OnePosteriorSample(0.5, truncation=3), SGNHT(0.5, 1e-6))`.
     """
 
-    start: OnePosteriorSample
+    first: OnePosteriorSample
     then: GradientSampler
 
+    stops_early: ClassVar[bool] = False
+
     def __post_init__(self) -> None:
-        if not isinstance(self.start, OnePosteriorSample) or not isinstance(
+        if not isinstance(self.first, OnePosteriorSample) or not isinstance(
             self.then, GradientSampler
         ):
             raise ModelError(
-                "Expected Hybrid(tacit.OnePosteriorSample(...), tacit.SGNHT(...)), "
-                f"got {self.start!r} and {self.then!r}."
+                "Expected Hybrid(tacit.OnePosteriorSample(...), tacit.methods.SGNHT(...)), "
+                f"got {self.first!r} and {self.then!r}."
             )
-        if self.then.start is not None:
-            raise ModelError("Expected no start= in the sampler of a Hybrid: the sample is it.")
+        if self.then.initial is not None:
+            raise ModelError("Expected no initial= in the sampler of a Hybrid: the sample is it.")
 
     @property
     def epsilon(self) -> Decimal:
-        return self.start.epsilon + Decimal(self.then.epsilon)  # type: ignore[arg-type]
+        return self.first.epsilon + Decimal(self.then.epsilon)  # type: ignore[arg-type]
 
     @property
     def delta(self) -> Decimal:
-        return self.start.delta + Decimal(self.then.delta)
+        return self.first.delta + Decimal(self.then.delta)
 
-    def run(
-        self,
-        model: HybridModel,
-        releaser: Releaser,
-        *,
-        name: str | None,
-        progress: bool | None = None,
-        **sampling: Any,
-    ) -> Any:
-        if name is not None:
-            raise ModelError(
-                "Hybrid takes no name=: its steps cannot be replayed. Leave it out, and keep what "
-                "you get with posterior.save(path)."
-            )
-        first = self.start.run(model, releaser, name=None, **{**sampling, "noise": "plugin"})
-        then = replace(self.then, start=beginning(model, first))
-        walked = then.run(model, releaser, name=None, progress=progress, **sampling)
-        return _paid_for_both(walked, first)
+    def plan(self, task: Task) -> Spending:
+        first, then = self.first.plan(_plugin(task)), self.then.plan(task)
+        return Spending(first.payments + then.payments, first.questions + then.questions)
+
+    def start(self, task: Task) -> HybridState:
+        return HybridState(self.first.start(_plugin(task)))
+
+    def ask(self, state: HybridState) -> Query:
+        return self.first.ask(state.first) if state.walk is None else self.then.ask(state.walk)
+
+    def tell(self, state: HybridState, release: Release) -> HybridState:
+        if state.walk is not None:
+            return replace(state, walk=self.then.tell(state.walk, release))
+        first = self.first.tell(state.first, release)
+        task = first.task
+        initial = np.asarray(task.model.gradient_start(self.first.posterior(first)), float)
+        return HybridState(first, replace(self.then, initial=initial).start(task))
+
+    def posterior(self, state: HybridState) -> Any:
+        assert state.walk is not None
+        assert state.first.release is not None
+        walked = self.then.posterior(state.walk)
+        (release,) = walked.releases
+        before, after = state.first.release.certificate, release.certificate
+        both = replace(
+            after,
+            epsilon=before.epsilon + after.epsilon,
+            delta=before.delta + after.delta,
+            accountant=f"{before.accountant} for the start, and {after.accountant}",
+            events=before.events + after.events,
+            assumptions=tuple(dict.fromkeys(before.assumptions + after.assumptions)),
+        )
+        return replace(walked, releases=(replace(release, certificate=both),))
 
 
-def beginning(model: HybridModel, sample: Any) -> np.ndarray:
-    """Where the walk begins: the sample on the scale of the model's gradients."""
-    return np.asarray(model.gradient_start(sample), float)
-
-
-def _paid_for_both(walked: Any, first: Any) -> Any:
-    (release,) = walked.releases
-    before, after = first.certificate, release.certificate
-    both = replace(
-        after,
-        epsilon=before.epsilon + after.epsilon,
-        delta=before.delta + after.delta,
-        accountant=f"{before.accountant} for the start, and {after.accountant}",
-        events=before.events + after.events,
-        assumptions=tuple(dict.fromkeys(before.assumptions + after.assumptions)),
-    )
-    return replace(walked, releases=(replace(release, certificate=both),))
+def _plugin(task: Task) -> Task:
+    """The sample is one point to begin at, not corrected for its temperature."""
+    return replace(task, options={**task.options, "noise": "plugin"})

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any, Literal, get_args
 
 import numpy as np
 
 from tacit.accounting.plans import largest_plan
-from tacit.methods.common import refuse_sampling, whole_number
-from tacit.methods.progress import counted
+from tacit.methods.method import Spending, Task
 from tacit.spec.budget import Budget, Number
+from tacit.spec.checks import whole_number
 from tacit.spec.choice import Choice
 from tacit.spec.errors import BudgetError, ModelError
 from tacit.spec.kernels import Kernel
 from tacit.spec.mechanisms import Exact, Exponential, Gaussian
 from tacit.spec.plan import Plan, Steps
-from tacit.spec.protocols import Releaser, WalkModel
 from tacit.spec.queries import Query
 from tacit.spec.release import Release
 from tacit.spec.schema import Schema
@@ -41,7 +40,7 @@ class PrivateMetropolis:
     acceptance
         "barker": the wall draws whether to go, with probability sigmoid(log ratio / temperature).
         Going and staying both cost at most epsilon a step, which a Metropolis rule cannot promise.
-        The walk's target is hotter than the posterior.
+        The walk's target is a tempered posterior.
         "penalty": the wall releases the log ratio with Gaussian noise, and the test subtracts half
         its variance (Ceperley and Dewing 1999; Yildirim and Ermis 2019), so that the target is the
         posterior. It needs small steps and a start near the posterior.
@@ -52,7 +51,7 @@ class PrivateMetropolis:
         The length of the longest step, on the scale on which the model walks. Default: such that
         "barker" can cross the prior, and that the noise of "penalty" has a standard deviation
         of about 1.
-    start
+    initial
         Where to begin, from public knowledge. Default: the middle of the prior.
     """
 
@@ -61,7 +60,7 @@ class PrivateMetropolis:
     steps: int
     acceptance: Acceptance
     step: float | None
-    start: Any
+    initial: Any
 
     def __init__(
         self,
@@ -71,7 +70,7 @@ class PrivateMetropolis:
         steps: int | None = None,
         acceptance: Acceptance = "barker",
         step: float | None = None,
-        start: Any = None,
+        initial: Any = None,
     ) -> None:
         mechanism = Exponential(epsilon, delta)
         if acceptance not in get_args(Acceptance):
@@ -85,49 +84,46 @@ class PrivateMetropolis:
         object.__setattr__(self, "steps", whole_number(steps, "steps", 1000, most=10**6))
         object.__setattr__(self, "acceptance", acceptance)
         object.__setattr__(self, "step", None if step is None else float(step))
-        object.__setattr__(self, "start", start)
+        object.__setattr__(self, "initial", initial)
 
-    def run(
-        self,
-        model: WalkModel,
-        releaser: Releaser,
-        *,
-        name: str | None,
-        progress: bool | None = None,
-        **sampling: Any,
-    ) -> Any:
-        refuse_sampling(sampling, "PrivateMetropolis(steps=...)")
-        if name is not None:
-            raise ModelError("PrivateMetropolis takes no name=: its steps cannot be replayed.")
-        walk = model.walk(releaser.schema)
-        here = self._start(walk)
-        length, plan = self._plan(walk, releaser)
-        clip = walk.slope * length * releaser.schema.max_rows_per_unit
-        rule = Rule(self.acceptance, walk, clip, self._heat(clip, releaser.schema))
-        barker = self.acceptance == "barker"
-        trial: Any = Exponential(1) if barker else Gaussian(1, "1e-6")
-        releaser.quote(rule.question(here, here, 0.0), trial)  # refused before it is paid for
-        lease = releaser.prepay(plan)
-        rng = np.random.default_rng(sampling.get("seed"))
-        places, release = np.empty((self.steps, here.size)), None
-        for i in counted(self.steps, "Steps", progress):
-            there = here + _in_ball(here.size, length, rng)
-            log_prior = walk.log_prior(there) - walk.log_prior(here)
-            release = lease.release(rule.question(here, there, log_prior))
-            if rule.goes(release, log_prior, rng):
-                here = there
-            places[i] = here
-        return model.walk_posterior(release, places[self.steps // 2 :])
+    def plan(self, task: Task) -> Spending:
+        task.refuse_draws("PrivateMetropolis(steps=...)")
+        state = self.start(task)
+        _, plan = self._plan(state.walk, task)
+        return Spending((plan,), (state.rule.question(state.here, state.here, 0.0),))
 
-    def _start(self, walk: Walk) -> np.ndarray:
-        here = walk.start if self.start is None else np.atleast_1d(np.asarray(self.start, float))
+    def start(self, task: Task) -> MetropolisState:
+        walk = task.model.walk(task.schema)
+        length, _ = self._plan(walk, task)
+        clip = walk.max_gradient * length * task.schema.max_rows_per_unit
+        rule = Rule(self.acceptance, walk, clip, self._temperature(clip, task.schema))
+        return MetropolisState(task, walk, rule, length, self._first(walk))
+
+    def ask(self, state: MetropolisState) -> Query:
+        there, log_prior, _ = state.proposal()
+        return state.rule.question(state.here, there, log_prior)
+
+    def tell(self, state: MetropolisState, release: Release) -> MetropolisState:
+        there, log_prior, rng = state.proposal()
+        here = there if state.rule.accepts(release, log_prior, rng) else state.here
+        state.trace.append(here)
+        return replace(state, here=here, step=state.step + 1, release=release)
+
+    def posterior(self, state: MetropolisState) -> Any:
+        places = np.array(state.trace[self.steps // 2 :])
+        return state.task.model.walk_posterior(state.release, places)
+
+    def _first(self, walk: Walk) -> np.ndarray:
+        here = (
+            walk.start if self.initial is None else np.atleast_1d(np.asarray(self.initial, float))
+        )
         if here.shape != walk.start.shape or not np.all(np.isfinite(here)):
-            raise ModelError(f"Expected start as {walk.start.size} finite numbers.")
+            raise ModelError(f"Expected initial as {walk.start.size} finite numbers.")
         return here
 
-    def _plan(self, walk: Walk, releaser: Releaser) -> tuple[float, Plan]:
+    def _plan(self, walk: Walk, task: Task) -> tuple[float, Plan]:
         """How long the longest step is, and what is paid for."""
-        budget, relation = Budget(self.epsilon, self.delta), releaser.schema.neighbours
+        budget, relation = Budget(self.epsilon, self.delta), task.schema.neighbours
         crossing = walk.scale * _REACH / self.steps**0.5
         match self.acceptance:
             case "barker":
@@ -149,11 +145,11 @@ class PrivateMetropolis:
                 (steps,) = plan.steps
                 assert isinstance(steps.mechanism, Gaussian)
                 multiplier = steps.mechanism.noise_multiplier or 1.0
-                rows = releaser.schema.max_rows_per_unit
-                quiet = 1 / (multiplier * walk.slope * rows)
+                rows = task.schema.max_rows_per_unit
+                quiet = 1 / (multiplier * walk.max_gradient * rows)
                 return self.step or min(crossing, quiet), plan
             case "metropolis":
-                if releaser.remaining is not None:
+                if task.private:
                     raise BudgetError(
                         'acceptance="metropolis" is for tacit.Public alone: Theorem C.1 needs the '
                         "probability of a rejection to be at most delta for every data set, which "
@@ -162,8 +158,8 @@ class PrivateMetropolis:
                 plan = Plan(Steps(self.steps, Exact()), delta=self.delta or Decimal("1e-6"))
                 return self.step or crossing, plan
 
-    def _heat(self, clip: float, schema: Schema) -> float:
-        """Of Theorem C.1, with the budget shared out evenly; the wall has its own for a choice."""
+    def _temperature(self, clip: float, schema: Schema) -> float:
+        """The temperature of Theorem C.1, for equal shares of the budget."""
         both = 2 if schema.neighbours == "replace_one" else 1
         return max(1.0, both * clip * self.steps / float(self.epsilon))
 
@@ -175,7 +171,7 @@ class Rule:
     acceptance: Acceptance
     walk: Walk
     clip: float
-    heat: float
+    temperature: float
 
     def question(self, here: np.ndarray, there: np.ndarray, log_prior: float) -> Query:
         columns, state = self.walk.columns, self.walk.state(here, there)
@@ -191,7 +187,7 @@ class Rule:
             return Choice(scores, (0.0, log_prior))
         return BoundedSum(self.walk.ratio, columns, size=1, clip=self.clip, state=state)
 
-    def goes(self, release: Release, log_prior: float, rng: np.random.Generator) -> bool:
+    def accepts(self, release: Release, log_prior: float, rng: np.random.Generator) -> bool:
         answer = float(release.value[0])
         match self.acceptance:
             case "barker":
@@ -199,10 +195,30 @@ class Rule:
             case "penalty":
                 return np.log(rng.random()) < answer + log_prior - release.noise[0].scale ** 2 / 2
             case "metropolis":
-                return np.log(rng.random()) < answer / self.heat + log_prior
+                return np.log(rng.random()) < answer / self.temperature + log_prior
+
+
+@dataclass(frozen=True)
+class MetropolisState:
+    """Where the walk is, and where it has been."""
+
+    task: Task
+    walk: Walk
+    rule: Rule
+    length: float
+    here: np.ndarray
+    step: int = 0
+    release: Release | None = None
+    trace: list[np.ndarray] = field(default_factory=list)
+
+    def proposal(self) -> tuple[np.ndarray, float, np.random.Generator]:
+        """The proposed place, its log prior ratio, and the randomness of the step."""
+        rng = self.task.rng(self.step)
+        there = self.here + _in_ball(self.here.size, self.length, rng)
+        return there, self.walk.log_prior(there) - self.walk.log_prior(self.here), rng
 
 
 def _in_ball(size: int, radius: float, rng: np.random.Generator) -> np.ndarray:
     """A uniform step of at most this length."""
-    way = rng.standard_normal(size)
-    return radius * rng.random() ** (1 / size) * way / np.linalg.norm(way)
+    direction = rng.standard_normal(size)
+    return radius * rng.random() ** (1 / size) * direction / np.linalg.norm(direction)

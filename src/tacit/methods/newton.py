@@ -1,9 +1,9 @@
-"""A private Newton method: a few noisy looks at slope and curvature, then a posterior from them."""
+"""A private Newton method: noisy gradients and Hessians, then a noise-aware posterior."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
@@ -12,66 +12,89 @@ import numpy as np
 from tacit.accounting.plans import largest_plan
 from tacit.infer.newton import (
     Curvature,
-    Slope,
+    NoisyGradient,
     best_ridge,
     draw,
-    likely_spread,
-    next_place,
+    estimate_spread,
+    next_iterate,
 )
-from tacit.methods.common import whole_number
-from tacit.methods.progress import counted
+from tacit.methods.method import Spending, Task
 from tacit.spec.budget import Budget, Number
+from tacit.spec.checks import whole_number
 from tacit.spec.mechanisms import Exact, Gaussian
 from tacit.spec.newton import CURVATURE, Newton, unpacked
 from tacit.spec.plan import Plan, Steps
-from tacit.spec.protocols import NewtonModel, Releaser
 from tacit.spec.release import Release
-from tacit.spec.sampling import Sampling
 from tacit.spec.schema import Schema
+from tacit.spec.sums import BoundedSum
 
-_CURVED = 3  # a look in so many shows the curvature too: it changes little, and takes longer
-_RECENT = 0.6  # of the looks on the way: these are near where it ends
+_WITH_HESSIAN = 3  # the Hessian is asked for in every third iteration: it changes little
+_LATE = 0.6  # share of the iterations that are averaged at the end
 
 
 @dataclass(frozen=True)
-class Way:
-    """How many looks are taken, and what is spent on each part of them.
+class NewtonSchedule:
+    """How many iterations there are, and which shares of the budget their parts have.
 
-    On the part of the slope that does not change (`pull`), on the looks on the way, and on the
-    last one. Chosen on simulated and public data (docs/logistic-regression.md); halving or doubling
-    any of it changes little. `ridge` is a share of the one that would be best under a normal prior
-    with one variance, which makes too much of coefficients that differ in size.
+    `constant` is for the part of the gradient that does not depend on the parameters, `path` for
+    all iterations, `last` for the last question. Chosen on simulated and public data
+    (docs/logistic-regression.md); halving or doubling any of it changes little. `ridge` is a share
+    of the one that would be best under a normal prior with one variance, which shrinks coefficients
+    of different sizes too much. `averaged` is whether late gradients are averaged.
     """
 
-    looks: int
-    pull: float
-    way: float
+    iterations: int
+    constant: float
+    path: float
     last: float
     ridge: float
     averaged: bool
 
 
-# With few coefficients every curvature can be told from its noise, and one good look at the end is
-# best; with many most cannot, and the way is what finds them.
-_FEW = Way(looks=12, pull=0.3, way=0.35, last=0.35, ridge=0.75, averaged=False)
-_MANY = Way(looks=24, pull=0.35, way=0.55, last=0.1, ridge=0.25, averaged=True)
+# With few coefficients every curvature exceeds its noise, and one precise gradient at the end is
+# best; with many most do not, and the iterations are what finds them.
+_FEW = NewtonSchedule(12, constant=0.3, path=0.35, last=0.35, ridge=0.75, averaged=False)
+_MANY = NewtonSchedule(24, constant=0.35, path=0.55, last=0.1, ridge=0.25, averaged=True)
 _MOST_OF_FEW = 30
+
+
+@dataclass(frozen=True)
+class NewtonState:
+    """What was released so far, and where the next question is asked.
+
+    `constant` is the answer to the first question, `gradients` and `curvatures` those of the
+    iterations, `last` the gradient of the last question. `spread` is the standard deviation of the
+    coefficients as estimated so far.
+    """
+
+    task: Task
+    newton: Newton
+    schedule: NewtonSchedule
+    spread: float
+    ridge: float = 0.0
+    theta: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    constant: Release | None = None
+    gradients: tuple[NoisyGradient, ...] = ()
+    curvatures: tuple[Curvature, ...] = ()
+    last: NoisyGradient | None = None
+    release: Release | None = None
 
 
 @dataclass(frozen=True)
 class PrivateNewton:
     """Find the parameters by noisy Newton steps, and say how well they are known.
 
-    Each step releases the log-likelihood's slope and curvature at a public place, with Gaussian
-    noise. The noise is known, so that the posterior of the last look includes it
+    Each iteration releases the gradient of the log-likelihood at a public point, and in every third
+    the Hessian, with Gaussian noise. The noise is known, so that the posterior includes it
     (docs/logistic-regression.md says where its intervals cover, and where they do not).
 
     Parameters
     ----------
     epsilon, delta
-        What all looks cost together.
+        What all questions cost together.
     steps
-        How many looks on the way to the last one. Default: 12, or 24 for more than 30 coefficients.
+        How many iterations before the last question. Default: 12, or 24 for more than 30
+        coefficients.
     """
 
     epsilon: Decimal | None
@@ -98,77 +121,107 @@ class PrivateNewton:
         object.__setattr__(made, "epsilon", None)
         return made
 
-    def run(
-        self,
-        model: NewtonModel,
-        releaser: Releaser,
-        *,
-        name: str | None,
-        progress: bool | None = None,
-        **options: Any,
-    ) -> Any:
-        how = Sampling.of(options)  # type: ignore[arg-type]
-        newton = model.newton(releaser.schema)
-        trial: Any = Exact() if self.epsilon is None else Gaussian(1, "1e-6")
-        releaser.quote(newton.curved(np.zeros(newton.size)), trial)  # before it is paid for
-        way = _FEW if newton.size <= _MOST_OF_FEW else _MANY
-        way = way if self.steps is None else replace(way, looks=self.steps)
-        lease = releaser.prepay(self._plan(newton, way, releaser.schema), name=name)
-        pull = lease.release(newton.pull)
-        variance = pull.noise[0].scale ** 2 * (1 + way.pull / (way.last + way.way / 2))
-        place, spread, ridge = np.zeros(newton.size), newton.spread, 0.0
-        slopes, curvatures = list[Slope](), list[Curvature]()
-        for i in counted(way.looks, "Looks", progress):
-            ask = newton.push if i % _CURVED else newton.curved
-            release = lease.release(ask(place))
-            slopes.append(_slope(pull, release, place))
-            if not i % _CURVED:
-                curvatures.append(_curvature(release, newton.size))
-            recent = Curvature.mean(curvatures[len(curvatures) // 2 :])
-            ridge = way.ridge * best_ridge(recent, variance, spread)
-            place = next_place(slopes[-1], recent, ridge)
-            spread, _ = likely_spread(place, recent, variance, ridge, newton.spread)
-        near = slopes[way.looks - math.ceil(_RECENT * way.looks) :]
-        centre = np.mean([each.at for each in near[1:]] + [place], axis=0)
-        release = lease.release(newton.curved(centre))
-        last = _slope(pull, release, centre)
-        if way.averaged:
-            last = Slope.mean([*near, last], pull.noise[0].scale ** 2)
-        late = curvatures[-max(1, round(0.4 * len(curvatures))) :]
+    def plan(self, task: Task) -> Spending:
+        newton = task.model.newton(task.schema)
+        schedule = self._schedule(newton)
+        question = newton.gradient_and_hessian_at(np.zeros(newton.size))
+        return Spending((self._plan(newton, schedule, task.schema),), (question,))
+
+    def start(self, task: Task) -> NewtonState:
+        newton = task.model.newton(task.schema)
+        return NewtonState(task, newton, self._schedule(newton), spread=newton.spread)
+
+    def ask(self, state: NewtonState) -> BoundedSum:
+        newton, done = state.newton, len(state.gradients)
+        if state.constant is None:
+            return newton.gradient_constant
+        if done < state.schedule.iterations and done % _WITH_HESSIAN:
+            return newton.gradient_at(state.theta)
+        return newton.gradient_and_hessian_at(state.theta)
+
+    def tell(self, state: NewtonState, release: Release) -> NewtonState:
+        newton, schedule, done = state.newton, state.schedule, len(state.gradients)
+        if state.constant is None:
+            return replace(state, constant=release, theta=np.zeros(newton.size))
+        gradient = _gradient(state.constant, release, state.theta)
+        if done == schedule.iterations:
+            return replace(state, last=gradient, release=release)
+        gradients, curvatures = (*state.gradients, gradient), state.curvatures
+        if not done % _WITH_HESSIAN:
+            curvatures = (*curvatures, _curvature(release, newton.size))
+        variance = state.constant.noise[0].scale ** 2
+        variance *= 1 + schedule.constant / (schedule.last + schedule.path / 2)
+        recent = Curvature.mean(curvatures[len(curvatures) // 2 :])
+        ridge = schedule.ridge * best_ridge(recent, variance, state.spread)
+        theta = next_iterate(gradient, recent, ridge)
+        spread, _ = estimate_spread(theta, recent, variance, ridge, newton.spread)
+        if len(gradients) == schedule.iterations:  # the last question: at the mean of late iterates
+            late = [each.at for each in _late(gradients, schedule)[1:]]
+            theta = np.mean([*late, theta], axis=0)
+        return replace(
+            state, theta=theta, spread=spread, ridge=ridge, gradients=gradients,
+            curvatures=curvatures,
+        )  # fmt: skip
+
+    def posterior(self, state: NewtonState) -> Any:
+        assert state.constant is not None
+        assert state.release is not None
+        assert state.last is not None
+        how, newton, last = state.task.sampling, state.newton, state.last
+        if state.schedule.averaged:
+            late = _late(state.gradients, state.schedule)
+            last = NoisyGradient.mean([*late, last], state.constant.noise[0].scale ** 2)
+        recent = state.curvatures[-max(1, round(0.4 * len(state.curvatures))) :]
         theta = draw(
             last,
-            Curvature.mean([*late, _curvature(release, newton.size)]),
-            ridge,
+            Curvature.mean([*recent, _curvature(state.release, newton.size)]),
+            state.ridge,
             newton.spread,
             how.chains * how.draws,
             np.random.default_rng(how.seed),
             aware=how.noise == "aware",
         )
-        return model.newton_posterior(release, theta.reshape(how.chains, how.draws, -1), how.noise)
+        theta = theta.reshape(how.chains, how.draws, -1)
+        return state.task.model.newton_posterior(state.release, theta, how.noise)
 
-    def _plan(self, newton: Newton, way: Way, schema: Schema) -> Plan:
-        """All looks, as quiet as the budget affords."""
-        numbers = newton.curved(np.zeros(newton.size)).numbers
-        parts = (1, way.pull, newton.size), (way.looks, way.way, numbers), (1, way.last, numbers)
+    def _schedule(self, newton: Newton) -> NewtonSchedule:
+        schedule = _FEW if newton.size <= _MOST_OF_FEW else _MANY
+        return schedule if self.steps is None else replace(schedule, iterations=self.steps)
+
+    def _plan(self, newton: Newton, schedule: NewtonSchedule, schema: Schema) -> Plan:
+        """All questions, with as little noise as the budget affords."""
+        numbers = newton.gradient_and_hessian_at(np.zeros(newton.size)).numbers
+        parts = (
+            (1, schedule.constant, newton.size),
+            (schedule.iterations, schedule.path, numbers),
+            (1, schedule.last, numbers),
+        )
         if self.epsilon is None:
             steps = (Steps(count, Exact(), numbers=most) for count, _, most in parts)
             return Plan(*steps, delta=self.delta)
 
-        def quieter(x: float) -> Plan:
+        def less_noise(x: float) -> Plan:
             noise = (Gaussian(noise_multiplier=(n / share) ** 0.5 / x) for n, share, _ in parts)
             steps = (Steps(n, law, numbers=most) for (n, _, most), law in zip(parts, noise))
             return Plan(*steps, delta=self.delta)
 
-        return largest_plan(quieter, Budget(self.epsilon, self.delta), schema.neighbours)
+        return largest_plan(less_noise, Budget(self.epsilon, self.delta), schema.neighbours)
 
 
-def _slope(pull: Release, push: Release, place: np.ndarray) -> Slope:
-    """What two releases say of the log-likelihood's slope at a place."""
-    value = pull.value - push.value[: len(place)]
-    return Slope(place, value, pull.noise[0].scale ** 2 + push.noise[0].scale ** 2)
+def _gradient(constant: Release, rest: Release, theta: np.ndarray) -> NoisyGradient:
+    """The gradient of the log-likelihood at theta, from its two parts."""
+    value = constant.value - rest.value[: len(theta)]
+    return NoisyGradient(theta, value, constant.noise[0].scale ** 2 + rest.noise[0].scale ** 2)
 
 
-def _curvature(curved: Release, size: int) -> Curvature:
-    _, matrix = unpacked(curved.value, size)
+def _late(
+    gradients: tuple[NoisyGradient, ...], schedule: NewtonSchedule
+) -> tuple[NoisyGradient, ...]:
+    """The gradients near the end of the iterations."""
+    return gradients[schedule.iterations - math.ceil(_LATE * schedule.iterations) :]
+
+
+def _curvature(release: Release, size: int) -> Curvature:
+    _, matrix = unpacked(release.value, size)
     least = 1e-9 * (1 + abs(float(np.trace(matrix))))  # without noise there is still rounding
-    return Curvature(matrix, max(curved.noise[0].scale / CURVATURE, least))
+    return Curvature(matrix, max(release.noise[0].scale / CURVATURE, least))

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Any, Unpack
+from typing import Any
 
-from tacit.methods.common import ask_once, refuse_sampling
 from tacit.methods.density_sample import density_query, released_places
+from tacit.methods.method import Asked, Once, Spending, Task
 from tacit.spec.budget import Number
 from tacit.spec.density import DensityDraw
 from tacit.spec.draws import MOST_DRAWS, ConjugateDraw
 from tacit.spec.errors import ModelError
 from tacit.spec.logistic import LogisticDraw
 from tacit.spec.mechanisms import Exponential
-from tacit.spec.protocols import DrawModel, LikelihoodModel, LogisticModel, Releaser
-from tacit.spec.sampling import SamplingOptions
+from tacit.spec.protocols import DrawModel, LikelihoodModel, LogisticModel
+from tacit.spec.queries import Query
+from tacit.spec.release import Release
 from tacit.spec.schema import Schema
 
 
@@ -41,24 +42,24 @@ class OnePosteriorSample:
         under replace_one. For a linear regression, the radius of its scaled coefficients. A
         logistic one needs none, given a delta: its draws are where Langevin chains end, which is
         private at every step (Bok, Su and Altschuler 2024). For it too, and for a model given by
-        its log-likelihood, a radius, (low, high) for every parameter, or `tacit.Points`,
-        `tacit.Box` or `tacit.Ball`. Points, and 1,001 of them for an interval of one parameter,
-        are drawn from exactly; otherwise a chain runs behind the wall, and the guarantee assumes
-        that it converged.
+        its log-likelihood, a radius, (low, high) for every parameter, or `Points`,
+        `Box` or `Ball` of `tacit.queries`. Points, and 1,001 of them for an interval of one
+        parameter, are drawn from exactly; otherwise a chain runs behind the wall, and the
+        guarantee assumes that it converged.
     temper_prior
         Flatten the prior too, as the papers do.
     width
         For a model given by its log-likelihood: how much better one place may explain a row than
         another. The wall cuts off what exceeds it, and the temperature rises with it. Default: the
-        largest that made-up rows within the public domain ask for.
+        largest that synthetic rows within the public domain ask for.
     steps
         How many proposals such a chain makes.
 
     Notes
     -----
-    A draw from a log-likelihood is taken at face value and stamped "tempered": it is a sample of a
-    law that is wider than the posterior by the temperature, and an interval made of a few such
-    draws is not calibrated.
+    A draw from a log-likelihood is not corrected for its temperature, and stamped "tempered": it is
+    a sample of a law that is wider than the posterior, and an interval made of a few such draws is
+    not calibrated.
     """
 
     epsilon: Decimal
@@ -92,46 +93,47 @@ class OnePosteriorSample:
         object.__setattr__(self, "width", _floats(width))
         object.__setattr__(self, "steps", steps)
 
-    def question(
-        self, model: Any, schema: Schema
-    ) -> tuple[ConjugateDraw | LogisticDraw | DensityDraw, Exponential]:
-        """What is asked of the wall, and how it is paid for."""
-        mechanism = Exponential(self.epsilon, self.delta)
+    def plan(self, task: Task) -> Spending:
+        by_likelihood = self._by_likelihood(task.model)
+        if by_likelihood or isinstance(task.model, LogisticModel):  # draws are not corrected
+            task.refuse_draws("OnePosteriorSample(draws=...)")
+        once = Once(Exponential(self.epsilon, self.delta))
+        return Spending((once,), (self.query(task.model, task.schema),))
+
+    def start(self, task: Task) -> Asked:
+        return Asked(task, self.query(task.model, task.schema))
+
+    def ask(self, state: Asked) -> Query:
+        return state.query
+
+    def tell(self, state: Asked, release: Release) -> Asked:
+        return replace(state, release=release)
+
+    def posterior(self, state: Asked) -> Any:
+        model, release = state.task.model, state.release
+        if not self._by_likelihood(model):
+            return model.posterior(release, **state.task.draws)
+        assert release is not None
+        return model.likelihood_posterior(release, released_places(release))
+
+    def query(self, model: Any, schema: Schema) -> ConjugateDraw | LogisticDraw | DensityDraw:
+        """The draw to ask for."""
         if self._by_likelihood(model):
             if self.temper_prior:
                 raise ModelError("Expected temper_prior=False: this prior is kept as it is.")
             options: dict[str, Any] = {"width": self.width, "steps": self.steps}
             options |= {"truncation": self.truncation, "draws": self.draws}
-            return density_query(model.likelihood(schema), schema, **options), mechanism
+            return density_query(model.likelihood(schema), schema, **options)
         for what in ("width", "steps"):
             if getattr(self, what) is not None:
                 name = type(model).__name__
                 raise ModelError(f"Expected no {what}=: the law of {name} says all of it.")
-        query = model.draw_query(
+        return model.draw_query(
             schema,
             truncation=self.truncation,
             draws=self.draws,
             temper_prior=self.temper_prior,
         )
-        return query, mechanism
-
-    def run(
-        self,
-        model: Any,
-        releaser: Releaser,
-        *,
-        name: str | None,
-        progress: bool | None = None,
-        **sampling: Unpack[SamplingOptions],
-    ) -> Any:
-        by_likelihood = self._by_likelihood(model)
-        if by_likelihood or isinstance(model, LogisticModel):  # draws are taken at face value
-            refuse_sampling(sampling, "OnePosteriorSample(draws=...)")
-        if not by_likelihood:
-            return ask_once(self, model, releaser, name, sampling)
-        query, mechanism = self.question(model, releaser.schema)
-        release = releaser.release(query, mechanism, name=name)
-        return model.likelihood_posterior(release, released_places(release))
 
     def _by_likelihood(self, model: Any) -> bool:
         """Whether the draw is from the model's log-likelihood on a region."""

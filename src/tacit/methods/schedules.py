@@ -60,6 +60,7 @@ class PhaseTransition:
 
 
 Schedule = Constant | Polynomial | PhaseTransition
+SCHEDULES = {kind.__name__: kind for kind in (Constant, Polynomial, PhaseTransition)}
 
 
 def schedule_of(value: float | Schedule | None) -> Schedule | None:
@@ -68,8 +69,8 @@ def schedule_of(value: float | Schedule | None) -> Schedule | None:
         return value
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ModelError(
-            f"Expected step_size as a number or a schedule such as tacit.Polynomial(a, b, gamma), "
-            f"got {value!r}."
+            "Expected step_size as a number or a schedule such as "
+            f"tacit.methods.Polynomial(a, b, gamma), got {value!r}."
         )
     return Constant(float(value))
 

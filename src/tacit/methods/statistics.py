@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Unpack
+from dataclasses import dataclass, replace
+from typing import Any
 
-from tacit.methods.common import ask_once
+from tacit.methods.method import Asked, Once, Spending, Task
 from tacit.spec.errors import BudgetError
 from tacit.spec.mechanisms import NOISE, Mechanism
-from tacit.spec.protocols import Releaser, StatisticsModel
 from tacit.spec.queries import Query
-from tacit.spec.sampling import SamplingOptions
-from tacit.spec.schema import Schema
+from tacit.spec.release import Release
 
 
 @dataclass(frozen=True)
@@ -24,17 +22,17 @@ class Statistics:
         if not isinstance(self.mechanism, NOISE):
             raise BudgetError(f"Expected Statistics(tacit.Laplace(...)), got {self.mechanism!r}.")
 
-    def question(self, model: StatisticsModel, schema: Schema) -> tuple[Query, Mechanism]:
-        """What is asked of the wall, and how it is paid for."""
-        return model.query(), self.mechanism
+    def plan(self, task: Task) -> Spending:
+        return Spending((Once(self.mechanism),), (task.model.query(),))
 
-    def run(
-        self,
-        model: StatisticsModel,
-        releaser: Releaser,
-        *,
-        name: str | None,
-        progress: bool | None = None,
-        **sampling: Unpack[SamplingOptions],
-    ) -> Any:
-        return ask_once(self, model, releaser, name, sampling)
+    def start(self, task: Task) -> Asked:
+        return Asked(task, task.model.query())
+
+    def ask(self, state: Asked) -> Query:
+        return state.query
+
+    def tell(self, state: Asked, release: Release) -> Asked:
+        return replace(state, release=release)
+
+    def posterior(self, state: Asked) -> Any:
+        return state.task.model.posterior(state.release, **state.task.draws)

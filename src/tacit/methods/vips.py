@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
 import numpy as np
 
-from tacit.methods.common import whole_number
-from tacit.methods.progress import counted
+from tacit.methods.method import Spending, Task
 from tacit.methods.vips_plan import Accountant, Batches, plan_of, setting_of
 from tacit.spec.budget import Budget, Number, delta_of
+from tacit.spec.checks import whole_number
 from tacit.spec.errors import BudgetError, ModelError
-from tacit.spec.mechanisms import Exact, Gaussian
-from tacit.spec.protocols import Releaser, VariationalModel
+from tacit.spec.plan import Plan
 from tacit.spec.release import Release
-from tacit.spec.sampling import Sampling
-from tacit.spec.variational import Course, Sums
+from tacit.spec.sums import BoundedSum
+from tacit.spec.variational import Sums, Variational, VIPSSchedule
 
 
 @dataclass(frozen=True)
@@ -24,8 +23,8 @@ class VIPS:
     """Variational Bayes by noisy expected statistics (Park et al. 2020, Algorithm 2).
 
     Each step asks for the sum of expected statistics over the units that take part, with Gaussian
-    noise, and moves the model's beliefs towards what it says. Sums are averaged before they are
-    cleared of noise.
+    noise, and updates the model's variational parameters. Sums are averaged before they are
+    denoised.
 
     Parameters
     ----------
@@ -67,6 +66,8 @@ class VIPS:
     noise_multiplier: float | None = None
     n: int | None = None
 
+    needs_units: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         if self.noise_multiplier is None:
             budget = Budget(self.epsilon, 0 if self.delta is None else self.delta)
@@ -98,81 +99,140 @@ class VIPS:
         """Without noise, for public data: what `tacit.Exact()` means."""
         return cls(noise_multiplier=0)
 
-    def run(
-        self,
-        model: VariationalModel,
-        releaser: Releaser,
-        *,
-        name: str | None,
-        progress: bool | None = None,
-        **options: Any,
-    ) -> Any:
-        how = Sampling.of(options)  # type: ignore[arg-type]
-        units = self._units(releaser)
-        schema = releaser.schema
-        setting = setting_of(self, units, schema.neighbours, how.noise == "aware")
-        variational = model.variational(schema, setting)
-        mine = self._with(variational.course, units)
-        # Public randomness, and the same again where a name is replayed.
-        sums = variational.start(np.random.default_rng(how.seed or 0))
-        question = variational.question(variational.beliefs(sums))
-        trial: Any = Exact() if self.noise_multiplier == 0 else Gaussian(1, "1e-6")
-        for asked in (question, *(look.question for look in variational.looks)):
-            releaser.quote(asked, trial)  # refused before it is paid for
-        plan = plan_of(mine, variational, question, units, schema.neighbours)
-        lease = releaser.prepay(plan, name=name)
-        before: tuple[Any, ...] = ()
-        for look in variational.looks:
-            before += (look.seen(lease.release(look.after(look.question, before))),)
-        beliefs = variational.beliefs(replace(sums, before=before))
-        rate = plan.steps[-1].sampling.rate
-        steps = lease.steps_left
-        often = variational.course.revisions if rate < 1 else None
-        revisions = min(often or steps, steps)
-        for i in counted(steps, "Steps", progress):
-            release = lease.release(variational.question(beliefs))
-            seen = variational.read(_seen(release, rate, before), beliefs)
-            sums = sums.towards(seen, _move(mine, i + 1))
-            if (i + 1) * revisions // steps > i * revisions // steps:
-                beliefs = variational.beliefs(sums)
-        return model.variational_posterior(release, beliefs, how)
+    def plan(self, task: Task) -> Spending:
+        fit = self._fit(task)
+        question = fit.preview(task)
+        mine = self._with(fit.variational.schedule, fit.units)
+        plan = plan_of(mine, fit.variational, question, fit.units, task.schema.neighbours)
+        return Spending((plan,), (question, *(p.question for p in fit.variational.pilots)))
 
-    def _with(self, course: Course, units: int) -> VIPS:
-        """The model's own batches and moves, unless batches of some units were asked for."""
+    def start(self, task: Task) -> PilotState | StepState:
+        fit = self._fit(task)
+        (plan,) = self.plan(task).payments
+        assert isinstance(plan, Plan)
+        steps = plan.count - len(fit.variational.pilots)
+        return PilotState(task, fit, plan.steps[-1].sampling.rate, steps).ready()
+
+    def ask(self, state: PilotState | StepState) -> BoundedSum:
+        match state:
+            case PilotState(fit=fit, results=results):
+                pilot = fit.variational.pilots[len(results)]
+                return pilot.given(pilot.question, results)
+            case StepState(fit=fit, parameters=parameters):
+                return fit.variational.question(parameters)
+
+    def tell(self, state: PilotState | StepState, release: Release) -> PilotState | StepState:
+        match state:
+            case PilotState(fit=fit, results=results):
+                pilot = fit.variational.pilots[len(results)]
+                return replace(state, results=(*results, pilot.result(release))).ready()
+            case StepState(fit=fit):
+                return self._stepped(state, fit, release)
+
+    def posterior(self, state: PilotState | StepState) -> Any:
+        assert isinstance(state, StepState)
+        model, how = state.task.model, state.task.sampling
+        return model.variational_posterior(state.release, state.parameters, how)
+
+    def _stepped(self, state: StepState, fit: _Fit, release: Release) -> StepState:
+        pilot, variational, step = state.pilot, fit.variational, state.step + 1
+        seen = variational.read(_sums(release, pilot.rate, pilot.results), state.parameters)
+        mine = self._with(variational.schedule, fit.units)
+        sums = state.sums.towards(seen, _step_size(mine, step))
+        often = variational.schedule.updates if pilot.rate < 1 else None
+        updates, parameters = min(often or pilot.steps, pilot.steps), state.parameters
+        if step * updates // pilot.steps > (step - 1) * updates // pilot.steps:
+            parameters = variational.maximise(sums)
+        return replace(state, sums=sums, parameters=parameters, step=step, release=release)
+
+    def _fit(self, task: Task) -> _Fit:
+        units = self._units(task)
+        setting = setting_of(self, units, task.schema.neighbours, task.sampling.noise == "aware")
+        return _Fit(task.model.variational(task.schema, setting), units)
+
+    def _with(self, schedule: VIPSSchedule, units: int) -> VIPS:
+        """The model's own batches and step sizes, unless minibatches were asked for."""
         if self.batch_size is not None and self.batch_size < units:
             return self
         names = "epochs", "tau0", "kappa"
         mine = {"batch_size": None} | {name: getattr(self, name) for name in names}
-        return replace(self, **{k: getattr(course, k) if v is None else v for k, v in mine.items()})
+        return replace(
+            self, **{k: getattr(schedule, k) if v is None else v for k, v in mine.items()}
+        )
 
-    def _units(self, releaser: Releaser) -> int:
-        """About how many units there are, from what is public."""
-        if releaser.units == 0 and self.sampling == "wor":
+    def _units(self, task: Task) -> int:
+        if task.units == 0 and self.sampling == "wor":
             raise ModelError("Expected units to take a batch of: there are none.")
-        known = releaser.units or self.n or releaser.schema.max_units
-        if not known:
-            raise ModelError(
-                "Expected about how many units there are, which is secret under add_remove: write "
-                "VIPS(..., n=10_000) or Schema(..., max_units=10_000)."
-            )
-        return known
+        return task.known_units(self)
 
 
-def _move(how: VIPS, step: int) -> float:
-    """How far beliefs move towards what a step saw."""
+@dataclass(frozen=True)
+class _Fit:
+    """A model with its schedule, for about so many units."""
+
+    variational: Variational
+    units: int
+
+    def preview(self, task: Task) -> BoundedSum:
+        """A question of the form that steps ask."""
+        if self.variational.preview is not None:
+            return self.variational.preview
+        return self.variational.question(self.parameters(task, ())[1])
+
+    def parameters(self, task: Task, results: tuple[Any, ...]) -> tuple[Sums, Any]:
+        """The initial sums and variational parameters, given what the pilot queries said."""
+        # Public randomness, and the same again where a name is replayed.
+        sums = self.variational.start(np.random.default_rng(task.options.get("seed") or 0))
+        sums = replace(sums, pilots=results)
+        return sums, (self.variational.initial or self.variational.maximise)(sums)
+
+
+@dataclass(frozen=True)
+class PilotState:
+    """Before the first step: the results of the pilot queries so far."""
+
+    task: Task
+    fit: _Fit
+    rate: float
+    steps: int
+    results: tuple[Any, ...] = ()
+
+    def ready(self) -> PilotState | StepState:
+        """The state of the first step, if all pilot queries have been answered."""
+        if len(self.results) < len(self.fit.variational.pilots):
+            return self
+        sums, parameters = self.fit.parameters(self.task, self.results)
+        return StepState(self.task, self.fit, self, sums, parameters)
+
+
+@dataclass(frozen=True)
+class StepState:
+    """After some steps: the averaged sums, and the variational parameters that follow from them."""
+
+    task: Task
+    fit: _Fit
+    pilot: PilotState
+    sums: Sums
+    parameters: Any
+    step: int = 0
+    release: Release | None = None
+
+
+def _step_size(how: VIPS, step: int) -> float:
+    """How far the averaged sums move towards those of a step."""
     batches = how.batch_size is not None
     tau0 = (1.0 if batches else 0.0) if how.tau0 is None else float(how.tau0)
     kappa = (0.7 if batches else 0.0) if how.kappa is None else float(how.kappa)
     return (tau0 + step) ** -kappa
 
 
-def _seen(release: Release, rate: float, before: tuple[Any, ...]) -> Sums:
+def _sums(release: Release, rate: float, pilots: tuple[Any, ...]) -> Sums:
     """A step's sums, scaled up to all units."""
     tables = [release.table(block.name) for block in release.blocks]
     return Sums(
         {table.block.name: table.value / rate for table in tables},
         {table.block.name: table.noise.scale / rate for table in tables},
-        before,
+        pilots,
     )
 
 

@@ -22,7 +22,7 @@ from tacit.spec.plan import (
 )
 from tacit.spec.schema import Neighbours
 from tacit.spec.sums import BoundedSum
-from tacit.spec.variational import Look, Setting, Variational
+from tacit.spec.variational import PilotQuery, Setting, Variational
 
 Accountant = Literal["pld", "rdp", "strong"]
 Batches = Literal["poisson", "wor"]
@@ -46,7 +46,7 @@ class _Part:
 
 
 def setting_of(how: Any, units: int, neighbours: Neighbours, aware: bool) -> Setting:
-    """What a model may know before it says how it is to be fitted."""
+    """The noise of one release for all of the budget, and how many units there are."""
     if how.noise_multiplier is not None:
         return Setting(units, float(how.noise_multiplier), aware)
     return Setting(units, _single(how, "free", neighbours), aware)
@@ -63,13 +63,13 @@ def plan_of(
 ) -> Plan:
     """All steps of VIPS with these options."""
     sampling = _batches(how, units)
-    course = variational.course
+    schedule = variational.schedule
     full = isinstance(sampling, Everyone)
-    epochs = how.epochs or (course.steps if full else 1)
+    epochs = how.epochs or (schedule.steps if full else 1)
     count = max(1, round(epochs / sampling.rate))
     # As in the paper all steps are alike, unless the noise is ours to share out.
     ours = how.noise_multiplier is None and how.accountant == "pld"
-    growth = course.growth if ours and full else 1.0
+    growth = schedule.growth if ours and full else 1.0
     parts = [
         _Part(times, ratio, sampling, _geometry(question), question.numbers)
         for times, ratio in (
@@ -78,13 +78,13 @@ def plan_of(
             else [(1, growth ** ((count - 1) / 2 - i)) for i in range(count)]
         )
     ]
-    looks = [_look(look, how, neighbours) for look in variational.looks]
+    pilots = [_pilot(pilot, how, neighbours) for pilot in variational.pilots]
     if how.noise_multiplier is not None:
-        return _plan((*looks, *parts), float(how.noise_multiplier), how.delta)
+        return _plan((*pilots, *parts), float(how.noise_multiplier), how.delta)
     budget = Budget(how.epsilon, how.delta)
     if ours:
-        return _least_noise((*looks, *parts), budget, neighbours)
-    rest = 1 - sum(look.share for look in variational.looks)
+        return _least_noise((*pilots, *parts), budget, neighbours)
+    rest = 1 - sum(pilot.share for pilot in variational.pilots)
     needed = noise_multiplier(
         epsilon=rest * float(budget.epsilon),
         steps=count,
@@ -95,22 +95,22 @@ def plan_of(
         geometry=parts[-1].geometry,
         accountant=how.accountant,
     )
-    return _plan((*looks, *parts), needed, budget.delta)
+    return _plan((*pilots, *parts), needed, budget.delta)
 
 
-def _look(look: Look, how: Any, neighbours: Neighbours) -> _Part:
-    """A look, by everyone: at its share of the budget, or as noisy as was asked.
+def _pilot(pilot: PilotQuery, how: Any, neighbours: Neighbours) -> _Part:
+    """One full-batch pilot query: at its share of the budget, or with the noise that was asked for.
 
-    The papers' accountants are for steps that are alike: with them the shares of looks and steps
-    just add up.
+    The papers' accountants are for steps that are alike: with them the shares of pilot queries and
+    steps just add up.
     """
-    geometry, numbers = _geometry(look.question), look.question.numbers
+    geometry, numbers = _geometry(pilot.question), pilot.question.numbers
     part = _Part(1, 1.0, Everyone(), geometry, numbers)
     if how.noise_multiplier is not None:
         return part
     if how.accountant == "pld":
-        return replace(part, settled=_single(how, geometry, neighbours) / math.sqrt(look.share))
-    return replace(part, settled=_single(how, geometry, neighbours, look.share))
+        return replace(part, settled=_single(how, geometry, neighbours) / math.sqrt(pilot.share))
+    return replace(part, settled=_single(how, geometry, neighbours, pilot.share))
 
 
 @lru_cache(maxsize=256)

@@ -19,10 +19,10 @@ from tacit.models.linear_regression import LinearRegression
 from tacit.models.log_density import LogDensity
 from tacit.models.logistic_regression import LogisticRegression
 from tacit.models.markov_random_field import MarkovRandomField
-from tacit.models.multivariate_normal import MultivariateNormal
+from tacit.models.multivariate_normal import MultivariateNormalModel
 from tacit.models.naive_bayes import NaiveBayes
 from tacit.models.naive_bayes_mixture import NaiveBayesMixture
-from tacit.models.normal import Normal
+from tacit.models.normal import NormalModel
 from tacit.models.normal_mean import NormalMean
 from tacit.models.sigmoid_belief_network import SigmoidBeliefNetwork
 from tacit.spec.errors import ModelError
@@ -35,8 +35,8 @@ MODELS: Mapping[str, type[Any]] = {
         GammaPoisson,
         GammaExponential,
         NormalMean,
-        Normal,
-        MultivariateNormal,
+        NormalModel,
+        MultivariateNormalModel,
         LinearRegression,
         LogisticRegression,
         HMM,
@@ -77,11 +77,11 @@ __all__ = [
     "LogDensity",
     "LogisticRegression",
     "MarkovRandomField",
-    "MultivariateNormal",
+    "MultivariateNormalModel",
     "NaiveBayes",
     "NaiveBayesMixture",
-    "Normal",
     "NormalMean",
+    "NormalModel",
     "SigmoidBeliefNetwork",
     "model_from_description",
 ]

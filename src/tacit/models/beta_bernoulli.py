@@ -85,7 +85,7 @@ class BetaBernoulli:
         )
 
     def walk(self, schema: Schema) -> Walk:
-        """A walk on the scale of log p / (1 - p), where one row's slope is below 1."""
+        """A walk on the scale of log p / (1 - p), where one row's gradient is below 1."""
         labels_of(self._key(), schema)
         success = np.array([x in self._key().levels for x in labels_of(self.column, schema)])
         a, b = self.prior
@@ -97,7 +97,7 @@ class BetaBernoulli:
                 success * (there - here) - np.logaddexp(0, there) + np.logaddexp(0, here),
                 first,
             ),
-            slope=1.0,
+            max_gradient=1.0,
             start=np.array([np.log(a / b)]),
             scale=float(np.sqrt(polygamma(1, a) + polygamma(1, b))),
             log_prior=lambda at: float(a * at[0] - (a + b) * np.logaddexp(0.0, at[0])),

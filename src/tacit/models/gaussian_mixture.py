@@ -1,4 +1,4 @@
-"""A mixture of normals: rows of several kinds, and which kind a row is of is not known."""
+"""A mixture of normals with diagonal covariances: rows have latent components."""
 
 from __future__ import annotations
 
@@ -9,10 +9,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tacit.infer.mixtures import MixturePrior, NormalMixture, believed, one_for_all, with_noise
+from tacit.infer.mixtures import (
+    MixturePrior,
+    NormalMixture,
+    mixture_posterior,
+    prior_mixture,
+    with_noise,
+)
 from tacit.kernels.mixtures import MIDDLE
 from tacit.models.description import describe, names_of, number, whole
-from tacit.models.mixture_looks import Looks
+from tacit.models.mixture_pilots import MixturePilots
 from tacit.posterior.mixture import MixturePosterior
 from tacit.spec.columns import Column, Integer, Real
 from tacit.spec.errors import ModelError
@@ -22,19 +28,19 @@ from tacit.spec.release import Release
 from tacit.spec.sampling import Sampling
 from tacit.spec.schema import Schema
 from tacit.spec.sums import BoundedSum
-from tacit.spec.variational import Course, Setting, Sums, Variational
+from tacit.spec.variational import Setting, Sums, Variational, VIPSSchedule
 
 _WHOLE = 2.0  # no number is further from a mean
-_WIDTHS = 2.0  # of a component on each side of its mean: what lies beyond counts as there
+_WIDTHS = 2.0  # half-width of a window, in standard deviations; numbers are clipped to it
 _RATIO = 2 / MIDDLE
 _COMMON = (2 - _RATIO**2) / (2 + _RATIO**2)  # correlation of the noise of a count and of squares
 _NAMES = "count", "sum", "square"
 
 
 def _kept(widths: float) -> tuple[float, float]:
-    """The share of a normal's variance that a window keeps: what lies beyond counts as its edge.
+    """Return which share of a normal's variance is left after clipping to a window.
 
-    And of a change of the variance, while the window stays where it is.
+    The second number is the share of a small change of the variance, for a fixed window.
     """
     beyond = math.erfc(widths / math.sqrt(2))
     edge = math.exp(-(widths**2) / 2) / math.sqrt(2 * math.pi)
@@ -42,8 +48,8 @@ def _kept(widths: float) -> tuple[float, float]:
     return within + widths**2 * beyond, within
 
 
-class _Seen(NamedTuple):
-    """Beliefs, and the sums that they are of."""
+class _Parameters(NamedTuple):
+    """Variational parameters, and the sums that they are computed from."""
 
     mixture: NormalMixture
     sums: Sums
@@ -55,11 +61,11 @@ class GaussianMixture:
 
     Numbers are scaled by their public bounds; results are in original units. Each step asks, for
     every component, for the expected number of its rows, their sum and their squares, within a
-    window of two standard deviations around where the component is believed to be: what lies beyond
-    counts as its edge, and variances are corrected for that. All that a row adds is bounded
+    window of two standard deviations around the component's current mean: numbers beyond are
+    clipped to its edge, and variances are corrected for that. All that a row adds is bounded
     together, so that noise does not grow with the number of components, and the narrower they are
-    the better they are known. A quarter of the budget is for where to begin: noisy histograms, from
-    which rows are made up and clustered as often as one likes.
+    the better they are known. A quarter of the budget is for pilot queries: noisy histograms, from
+    which synthetic rows are drawn and clustered for a warm start.
 
     Parameters
     ----------
@@ -72,7 +78,7 @@ class GaussianMixture:
     prior_width
         About how wide a component is, as a share of half the width of a column's bounds.
     point
-        Whether beliefs about the parameters are single points at each step: private EM. Draws then
+        Whether the parameters are point estimates at each step: private EM. Draws then
         differ by the privacy noise alone.
 
     Examples
@@ -103,26 +109,29 @@ class GaussianMixture:
         clip = math.sqrt(shape[1]) * (1 + 1e-12) * schema.max_rows_per_unit
 
         scaling = scales[:, 0].copy(), 1 / scales[:, 1]
-        looks = Looks(self.features, scaling, self.components, setting, schema.max_rows_per_unit)
+        pilots = MixturePilots(
+            self.features, scaling, self.components, setting, schema.max_rows_per_unit
+        )
 
         def start(rng: np.random.Generator) -> Sums:
             one, each = np.zeros(self.components), np.zeros(shape)
             return Sums({"count": one, "sum": each, "square": each}, dict.fromkeys(_NAMES, 0.0))
 
-        def beliefs(sums: Sums) -> _Seen:
-            if np.any(sums.values["count"]):
-                return _Seen(believed(sums, prior), sums)
-            if not sums.before:
-                return _Seen(one_for_all(*shape, prior), sums)
-            return _Seen(looks.begun(sums.before, prior), sums)
+        def maximise(sums: Sums) -> _Parameters:
+            return _Parameters(mixture_posterior(sums, prior), sums)
+
+        def initial(sums: Sums) -> _Parameters:
+            if not sums.pilots:
+                return _Parameters(prior_mixture(*shape, prior), sums)
+            return _Parameters(pilots.initial(sums.pilots, prior), sums)
 
         def windows(mixture: NormalMixture) -> np.ndarray:
             if not setting.noise:  # nothing is gained by leaving something out
                 return np.full(shape, _WHOLE)
             return np.minimum(_WIDTHS * mixture.sd, _WHOLE)
 
-        def question(seen: _Seen) -> BoundedSum:
-            mixture = seen.mixture
+        def question(parameters: _Parameters) -> BoundedSum:
+            mixture = parameters.mixture
             scores, precision = mixture.scores(self.point), mixture.sd**-2.0
             return BoundedSum(
                 Kernel("normal_mixture.expected_statistics"),
@@ -133,11 +142,12 @@ class GaussianMixture:
                 state=(*scaling, scores, mixture.mean, precision, windows(mixture)),
             )
 
-        def read(sums: Sums, seen: _Seen) -> Sums:
+        def read(sums: Sums, parameters: _Parameters) -> Sums:
             low, middle, high = np.moveaxis(sums.values["sum"], -1, 0)
-            mean, window, sd = seen.mixture.mean, windows(seen.mixture), sums.sd["sum"]
+            mixture, sd = parameters.mixture, sums.sd["sum"]
+            mean, window = mixture.mean, windows(mixture)
             count = (low + _RATIO * middle + high).mean(axis=1)
-            kept, told = (np.where(window < _WHOLE, share, 1.0) for share in _kept(_WIDTHS))
+            kept, kept_change = (np.where(window < _WHOLE, share, 1.0) for share in _kept(_WIDTHS))
             off, square = window * (high - low), window**2 * (low - _RATIO * middle + high)
             square /= kept
             values = {
@@ -149,25 +159,29 @@ class GaussianMixture:
             noise = {
                 "count": np.full(shape[0], wide / math.sqrt(shape[1])),
                 "sum": window * math.sqrt(2) * sd,
-                # Windows follow what was seen, so that noise comes back in the next step.
-                "square": window**2 * wide / told,
+                # Windows follow noisy variances, so that noise returns in the next step.
+                "square": window**2 * wide / kept_change,
             }
-            return Sums(values, noise, sums.before)
+            return Sums(values, noise, sums.pilots)
 
         quiet = setting.units > 1000 * self.components * setting.noise
-        course = Course(25 if quiet else 6, kappa=0.5) if setting.noise else Course(100)
-        return Variational(start, question, beliefs, course, looks.all(), read)
+        schedule = (
+            VIPSSchedule(25 if quiet else 6, kappa=0.5) if setting.noise else VIPSSchedule(100)
+        )
+        return Variational(start, question, maximise, schedule, pilots.queries(), read, initial)
 
     def variational_posterior(
-        self, release: Release, beliefs: _Seen, sampling: Sampling
+        self, release: Release, parameters: _Parameters, sampling: Sampling
     ) -> MixturePosterior:
-        rng, mixture = np.random.default_rng(sampling.seed), beliefs.mixture
+        rng, mixture = np.random.default_rng(sampling.seed), parameters.mixture
         count = sampling.chains * sampling.draws
         aware = sampling.noise == "aware"
         if aware:
             prior = MixturePrior(self.prior_weight, self.prior_width)
             common = _COMMON / math.sqrt(len(self.features))
-            each = believed(with_noise(beliefs.sums, mixture.mean, common, count, rng), prior)
+            each = mixture_posterior(
+                with_noise(parameters.sums, mixture.mean, common, count, rng), prior
+            )
         else:
             each = mixture.repeated(count)
         weights, means, sds = (each.weights, each.mean, each.sd) if self.point else each.drawn(rng)

@@ -9,7 +9,7 @@ from typing import Any, Literal, Unpack
 import numpy as np
 from scipy.special import gammaln
 
-from tacit.infer.hmm import Cells, HiddenDraws, Priors, draw_hidden_states, renamed
+from tacit.infer.hmm import Cells, HiddenDraws, Priors, draw_hidden_states, relabelled
 from tacit.infer.noise import Law
 from tacit.models.answers import check_answers
 from tacit.models.description import describe, positive
@@ -138,7 +138,7 @@ class HMM:
     def chain_posterior(self, sweeps: Sequence[Sweep]) -> HiddenStatesPosterior:
         """What the public sweeps of a private chain say, each at face value."""
         release = sweeps[-1].release
-        found = renamed(
+        found = relabelled(
             HiddenDraws(
                 np.stack([sweep.path for sweep in sweeps]),
                 np.stack([np.concatenate(sweep.profiles, axis=1) for sweep in sweeps]),

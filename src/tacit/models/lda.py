@@ -61,6 +61,6 @@ class LDA:
         return plain_topics(self, documents_of(schema), schema, setting)
 
     def variational_posterior(
-        self, release: Release, beliefs: Topics, sampling: Sampling
+        self, release: Release, parameters: Topics, sampling: Sampling
     ) -> TopicPosterior:
-        return TopicPosterior.believed(describe(self), release, beliefs, sampling)
+        return TopicPosterior.from_parameters(describe(self), release, parameters, sampling)

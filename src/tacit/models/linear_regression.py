@@ -97,7 +97,7 @@ class LinearRegression:
         middle, half = scales(release, self.query())
         prior = self._prior(release)
         if not isinstance(release.query, ConjugateDraw):
-            moments = draw_matrices(release, self.query(), prior.believed(), how)
+            moments = draw_matrices(release, self.query(), prior.moments_density(), how)
             scaled, sigma = draw_regression(moments, prior, rng)
         elif how.noise == "aware":
             moments = matrices_from_draw(release, prior, how, rng)
@@ -141,7 +141,7 @@ class LinearRegression:
     def _features_prior(self, release: Release) -> NormalPrior:
         if not isinstance(release.query, ConjugateDraw):
             return weak_prior(release, Moments(self.features), None, 0.01, None, 0.5)
-        # A draw says next to nothing about the features, so that what is believed matters: that
+        # A draw says next to nothing about the features, so that the prior matters: that
         # their bounds were chosen to fit them, with a standard deviation of half their half width.
         bounds = [bounds_of(release.schema[name]) for name in self.features]
         sd = [(high - low) / 4 for low, high in bounds]

@@ -77,7 +77,7 @@ class LogisticRegression:
 
     def newton(self, schema: Schema) -> Newton:
         """The slope's part that the targets alone make, and the rest with its curvature."""
-        design = self._curved_design(schema)
+        design = self._unit_norm_design(schema)
         size = design.size
         # A row's slope is y - 1/2 against x, less p - 1/2: both within 1/2 whatever the row.
         half = 0.5 * schema.max_rows_per_unit
@@ -88,18 +88,18 @@ class LogisticRegression:
         def asked(kernel: str, size: int, state: tuple[np.ndarray, ...]) -> BoundedSum:
             return BoundedSum(Kernel(kernel), columns, size=size, clip=half, state=state)
 
-        pull = asked("logistic.gradient_constant", size, design.encoding)
-        push = asked("logistic.gradient", size, start)
-        curved = asked("logistic.gradient_and_hessian", numbers, start)
+        constant = asked("logistic.gradient_constant", size, design.encoding)
+        gradient = asked("logistic.gradient", size, start)
+        both = asked("logistic.gradient_and_hessian", numbers, start)
         return Newton(
-            pull=pull,
-            push=lambda at: push.at((at, *design.encoding)),
-            curved=lambda at: curved.at((at, *design.encoding)),
+            gradient_constant=constant,
+            gradient_at=lambda at: gradient.at((at, *design.encoding)),
+            gradient_and_hessian_at=lambda at: both.at((at, *design.encoding)),
             size=size,
             spread=self.prior_scale * design.radius,
         )
 
-    def _curved_design(self, schema: Schema) -> Design:
+    def _unit_norm_design(self, schema: Schema) -> Design:
         design = self.design(schema)
         if design.size > _MOST_NUMBERS:
             raise ModelError(
@@ -110,15 +110,15 @@ class LogisticRegression:
 
     def variational(self, schema: Schema, setting: Setting) -> Variational:
         """Polya-Gamma weights of rows: the slope at zero once, and weighted squares each step."""
-        design = self._curved_design(schema)
+        design = self._unit_norm_design(schema)
         columns = (*self.features, self.target)
         rows = schema.max_rows_per_unit
         return augmented(design, columns, rows, self.prior_scale * design.radius, setting)
 
     def variational_posterior(
-        self, release: Release, beliefs: Augmented, sampling: Sampling
+        self, release: Release, parameters: Augmented, sampling: Sampling
     ) -> Posterior:
-        return self._posterior(release, drawn(beliefs, sampling), sampling.noise)
+        return self._posterior(release, drawn(parameters, sampling), sampling.noise)
 
     def newton_posterior(
         self, release: Release, theta: np.ndarray, noise: NoiseHandling

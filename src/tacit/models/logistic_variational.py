@@ -6,7 +6,7 @@ w = tanh(c / 2) / (2 c). Given weights the coefficients solve
     (sum w x x') theta = sum x (y - 1/2)
 
 of which the right side is asked once and the weighted squares at each step. Since w c is the row's
-probability less 1/2, the squares times theta are the rest of the log-likelihood's slope at theta.
+probability minus 1/2, the squares times theta are the rest of the log-likelihood's gradient there.
 Weights exceed the curvature p (1 - p), the more the larger log odds are: plain steps are too short
 and their errors too small. Both are corrected here as if log odds were normal (`_ratios`).
 """
@@ -19,23 +19,30 @@ from functools import cached_property, lru_cache, partial
 import numpy as np
 from scipy.special import expit
 
-from tacit.infer.newton import Curvature, Slope, best_ridge, draw, likely_spread, next_place
+from tacit.infer.newton import (
+    Curvature,
+    NoisyGradient,
+    best_ridge,
+    draw,
+    estimate_spread,
+    next_iterate,
+)
 from tacit.spec.design import Design
 from tacit.spec.kernels import Kernel
 from tacit.spec.newton import symmetric, upper
 from tacit.spec.sampling import Sampling
 from tacit.spec.sums import BoundedSum
-from tacit.spec.variational import Course, Look, Setting, Sums, Variational
+from tacit.spec.variational import PilotQuery, Setting, Sums, Variational, VIPSSchedule
 
-_MOST_OF_FEW = 30  # coefficients: with more the noise of all squares matters most, and is averaged
-_ROUNDS = 5  # in which the ridge, the coefficients and their spread agree
+_MOST_OF_FEW = 30  # coefficients: with more, the noise of the squares dominates: average it
+_ROUNDS = 5  # fixed-point iterations of ridge, coefficients and spread
 
 
 @dataclass(frozen=True)
 class Augmented:
-    """Normal beliefs: a slope of the log-likelihood, its curvature, and a ridge."""
+    """A normal approximation: a gradient of the log-likelihood, its curvature, and a ridge."""
 
-    slope: Slope
+    gradient: NoisyGradient
     curvature: Curvature
     ridge: float
     prior: float
@@ -43,17 +50,17 @@ class Augmented:
     @cached_property
     def place(self) -> np.ndarray:
         """The coefficients that the next weights are for."""
-        return next_place(self.slope, self.curvature, self.ridge, on_the_way=False)
+        return next_iterate(self.gradient, self.curvature, self.ridge, intermediate=False)
 
 
 def augmented(
     design: Design, columns: tuple[str, ...], rows: int, prior: float, setting: Setting
 ) -> Variational:
-    """What is asked once, and at each step."""
+    """Return the variational fit: one pilot query, then weighted squares at each step."""
     size = design.size
     numbers, encoding = size * (size + 1) // 2, tuple(design.encoding)
     constant = Kernel("logistic.gradient_constant")
-    pull = BoundedSum(constant, columns, size=size, clip=0.5 * rows, state=encoding)
+    constant_part = BoundedSum(constant, columns, size=size, clip=0.5 * rows, state=encoding)
     # Off the diagonal times the root of 2: the norm of a row's part is that of the matrix, 1/4.
     start_state = (np.zeros(numbers), *encoding)
     weighted = Kernel("logistic.polya_gamma_squares")
@@ -62,63 +69,66 @@ def augmented(
     def start(rng: np.random.Generator) -> Sums:
         most = upper(0.25 * setting.units * np.eye(size))  # they cannot be larger
         zero = np.zeros(size)
-        values = {"squares": most, "push": zero, "at": zero}
+        values = {"squares": most, "product": zero, "at": zero}
         return Sums(values, dict.fromkeys(values, 0.0))
 
-    def question(beliefs: Augmented | None) -> BoundedSum:
-        place = np.zeros(size) if beliefs is None else beliefs.place
+    def question(parameters: Augmented) -> BoundedSum:
+        place = parameters.place
         return squares.at((upper(np.outer(place, place)), *encoding))
 
-    def read(sums: Sums, beliefs: Augmented) -> Sums:
-        at, vector, sd = beliefs.place, sums.values["sum"], sums.sd["sum"]
-        values = {"squares": vector, "push": symmetric(vector, size) @ at, "at": at}
-        # Of noise times the coefficients, across them: half its variance is off the diagonal.
-        noise = {"squares": sd, "push": sd * np.linalg.norm(at) / np.sqrt(2), "at": 0.0}
-        return Sums(values, noise, sums.before)
+    def read(sums: Sums, parameters: Augmented) -> Sums:
+        at, vector, sd = parameters.place, sums.values["sum"], sums.sd["sum"]
+        values = {"squares": vector, "product": symmetric(vector, size) @ at, "at": at}
+        # Noise matrix times coefficients, across them: off-diagonal noise has half the variance.
+        noise = {"squares": sd, "product": sd * np.linalg.norm(at) / np.sqrt(2), "at": 0.0}
+        return Sums(values, noise, sums.pilots)
 
     few = size <= _MOST_OF_FEW
-    course = Course(8, kappa=0.7) if few else Course(12, kappa=1.0)
-    course = course if setting.noise else Course(30)
-    beliefs = partial(_believed, prior, design.radius)
-    looks = (Look(pull, 1 / 3 if few else 0.4),)
-    return Variational(start, question, beliefs, course, looks, read)
+    schedule = VIPSSchedule(8, kappa=0.7) if few else VIPSSchedule(12, kappa=1.0)
+    schedule = schedule if setting.noise else VIPSSchedule(30)
+    maximise = partial(_maximised, prior, design.radius)
+    pilots = (PilotQuery(constant_part, 1 / 3 if few else 0.4),)
+    return Variational(start, question, maximise, schedule, pilots, read, preview=squares)
 
 
-def _believed(prior: float, radius: float, sums: Sums) -> Augmented | None:
-    """The normal that sums make, whatever noise they have; None before anything was asked."""
-    if not sums.before:
-        return None
-    at, push = sums.values["at"], sums.values["push"]
+def _maximised(prior: float, radius: float, sums: Sums) -> Augmented:
+    """Return the normal approximation given noisy sums."""
+    at, product = sums.values["at"], sums.values["product"]
     matrix = symmetric(sums.values["squares"], at.size)
-    along = float(at @ push)
+    along = float(at @ product)
     # The first number of each row is the same: the weights' own sum is the first of the squares.
     total = max(float(matrix[0, 0]) * radius**2, float(sums.sd["squares"]) * radius**2, 1e-9)
     across, along_ratio = _ratios(max(along, 0.0) / total)
     curved = across * matrix
     if along > 0:
-        curved += (along_ratio - across) * np.outer(push, push) / along
+        curved += (along_ratio - across) * np.outer(product, product) / along
     least = 1e-9 * (1 + abs(float(np.trace(matrix))))  # without noise there is still rounding
     curvature = Curvature(curved, max(across * float(sums.sd["squares"]), least))
-    (pull,) = sums.before
-    pushed = float(sums.sd["push"])
+    (constant_part,) = sums.pilots
+    product_sd = float(sums.sd["product"])
     # Symmetric noise times the coefficients has twice the variance along them (steps near the end
-    # are at about the same ones).
-    more = pushed * at / max(float(np.linalg.norm(at)), 1e-300)
-    slope = Slope(at, pull.value - push, pull.noise[0].scale ** 2 + pushed**2, more)
-    same, along = slope.noise(curvature.axes)
-    variance, spread, ridge = same + along**2, prior, 0.0
+    # are at nearly equal coefficients).
+    along_noise = product_sd * at / max(float(np.linalg.norm(at)), 1e-300)
+    gradient = NoisyGradient(
+        at,
+        constant_part.value - product,
+        constant_part.noise[0].scale ** 2 + product_sd**2,
+        along_noise,
+    )
+    isotropic, along_axes = gradient.noise(curvature.eigenvectors)
+    variance, spread, ridge = isotropic + along_axes**2, prior, 0.0
     for _ in range(_ROUNDS):
         ridge = best_ridge(curvature, variance, spread)
-        theta = curvature.step(slope, ridge)
-        spread, _seen = likely_spread(theta, curvature, variance, ridge, prior)
-        spread = min(spread, prior)  # noise grows with the coefficients, and must not feed them
-    return Augmented(slope, curvature, ridge, prior)
+        theta = curvature.step(gradient, ridge)
+        spread, _ = estimate_spread(theta, curvature, variance, ridge, prior)
+        spread = min(spread, prior)  # noise grows with the coefficients: no feedback
+    return Augmented(gradient, curvature, ridge, prior)
 
 
 def _ratios(square: float) -> tuple[float, float]:
-    """Curvature over weight, across the coefficients and along them.
+    """Return E p(1 - p) / E w across the coefficients and along them.
 
-    For normal log odds, of which the weighted mean square is this.
+    Log odds are taken as normal, with this weighted mean square.
     """
     squares, across, along = _table()
     return float(np.interp(square, squares, across)), float(np.interp(square, squares, along))
@@ -137,13 +147,13 @@ def _table() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return squares, across / total, curved_along / along
 
 
-def drawn(beliefs: Augmented, sampling: Sampling) -> np.ndarray:
-    """Draws (chain, draw, parameter) of the vectors' coefficients."""
+def drawn(parameters: Augmented, sampling: Sampling) -> np.ndarray:
+    """Return draws (chain, draw, parameter) of the coefficients of the design vectors."""
     theta = draw(
-        beliefs.slope,
-        beliefs.curvature,
-        beliefs.ridge,
-        beliefs.prior,
+        parameters.gradient,
+        parameters.curvature,
+        parameters.ridge,
+        parameters.prior,
         sampling.chains * sampling.draws,
         np.random.default_rng(sampling.seed),
         aware=sampling.noise == "aware",

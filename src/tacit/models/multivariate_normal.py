@@ -20,7 +20,7 @@ from tacit.spec.sampling import Sampling, SamplingOptions
 
 
 @dataclass(frozen=True)
-class MultivariateNormal:
+class MultivariateNormalModel:
     """The means, standard deviations and correlations of several columns, among complete rows.
 
     Values are taken as normal, and the bounds as wide: they should hold nearly all of them, since a
@@ -67,7 +67,7 @@ class MultivariateNormal:
         rng = np.random.default_rng(how.seed)
         middle, half = scales(release, self.query())
         prior = self._prior(release)
-        moments = draw_matrices(release, self.query(), prior.believed(), how)
+        moments = draw_matrices(release, self.query(), prior.moments_density(), how)
         centre, root = draw_mean_and_covariance(moments, prior, rng)
         covariance = root @ root.swapaxes(1, 2)
         sd = np.sqrt(np.einsum("nii->ni", covariance))

@@ -24,7 +24,7 @@ from tacit.spec.release import Release
 from tacit.spec.sampling import Sampling
 from tacit.spec.schema import Schema
 from tacit.spec.sums import BoundedSum
-from tacit.spec.variational import Course, Setting, Sums, Variational
+from tacit.spec.variational import Setting, Sums, Variational, VIPSSchedule
 
 
 class _Believed(NamedTuple):
@@ -89,24 +89,24 @@ class NaiveBayesMixture:
                 state=state,
             )
 
-        def beliefs(sums: Sums) -> _Believed:
+        def maximise(sums: Sums) -> _Believed:
             return self._believed(sums, first)
 
         # Averages over steps: many are needed, and each has noise.
-        course = Course(40, kappa=0.4) if setting.noise else Course(100)
-        return Variational(start, question, beliefs, course)
+        schedule = VIPSSchedule(40, kappa=0.4) if setting.noise else VIPSSchedule(100)
+        return Variational(start, question, maximise, schedule)
 
     def variational_posterior(
-        self, release: Release, beliefs: _Believed, sampling: Sampling
+        self, release: Release, parameters: _Believed, sampling: Sampling
     ) -> MixturePosterior:
         rng, count = np.random.default_rng(sampling.seed), sampling.chains * sampling.draws
         columns = self._columns(release.schema)
         first = np.cumsum([0, *(len(column.levels) for column in columns)])
         n = release.n if release.schema.max_rows_per_unit == 1 else None
-        noise = rng.standard_normal((count, *beliefs.levels.shape))
+        noise = rng.standard_normal((count, *parameters.levels.shape))
         noise *= sampling.noise == "aware"
-        each = self._believed(beliefs.sums, first[:-1], n, noise)
-        order = np.argsort(-beliefs.classes, kind="stable")
+        each = self._believed(parameters.sums, first[:-1], n, noise)
+        order = np.argsort(-parameters.classes, kind="stable")
         draws = {"weights": _dirichlet(each.classes[:, order], rng)}
         for column, a, b in zip(columns, first[:-1], first[1:], strict=True):
             draws[f"p({column.name})"] = _dirichlet(each.levels[:, order, a:b], rng)

@@ -19,7 +19,7 @@ from tacit.spec.sampling import Sampling, SamplingOptions
 
 
 @dataclass(frozen=True)
-class Normal:
+class NormalModel:
     """The mean and standard deviation of a column.
 
     Values are taken as normal, and the bounds as wide: they should hold nearly all of them, since a
@@ -38,7 +38,7 @@ class Normal:
 
     Examples
     --------
-    >>> Normal("bmi").query()
+    >>> NormalModel("bmi").query()
     Moments(columns=('bmi',), degree=2, split=None, centred=True)
     """
 
@@ -64,7 +64,7 @@ class Normal:
         rng = np.random.default_rng(how.seed)
         (middle,), (half,) = scales(release, self.query())
         prior = self._prior(release)
-        moments = draw_matrices(release, self.query(), prior.believed(), how)
+        moments = draw_matrices(release, self.query(), prior.moments_density(), how)
         centre, root = draw_mean_and_covariance(moments, prior, rng)
         mean, sd = middle + half * centre[:, 0], half * root[:, 0, 0]
         return Posterior.of(

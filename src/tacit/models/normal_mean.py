@@ -56,7 +56,7 @@ class NormalMean:
         if self.sd is None:
             raise ModelError(
                 f"Expected the known standard deviation: NormalMean({self.column!r}, sd=...); "
-                f"tacit.Normal({self.column!r}) is for an unknown one."
+                f"tacit.NormalModel({self.column!r}) is for an unknown one."
             )
         object.__setattr__(self, "sd", number(self.sd, "sd", above=0))
         if self.prior is not None:
@@ -122,7 +122,7 @@ class NormalMean:
             state=lambda here, there: (
                 (there - here) * (half / self.sd) ** 2 * _line_of(middle, half, here + there),
             ),
-            slope=2 * (half / self.sd) ** 2,  # for means within the bounds
+            max_gradient=2 * (half / self.sd) ** 2,  # for means within the bounds
             start=np.array([start]),
             scale=min(scale, 1.0),
             log_prior=lambda at: float(-0.5 * ((at[0] - start) / scale) ** 2),

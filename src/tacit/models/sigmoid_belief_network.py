@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tacit.infer.belief_networks import BeliefNetwork, Parts, believed
+from tacit.infer.belief_networks import BeliefNetwork, Parts, network_posterior
 from tacit.models.description import describe, names_of, number, whole
 from tacit.posterior.belief_network import BeliefNetworkPosterior
 from tacit.spec.columns import Categorical
@@ -19,7 +19,7 @@ from tacit.spec.release import Release
 from tacit.spec.sampling import Sampling
 from tacit.spec.schema import Schema
 from tacit.spec.sums import BoundedSum
-from tacit.spec.variational import Course, Setting, Sums, Variational
+from tacit.spec.variational import Setting, Sums, Variational, VIPSSchedule
 
 _ROUNDS = 8  # of a row's hidden units, always as many and always from the same public start
 
@@ -72,8 +72,8 @@ class SigmoidBeliefNetwork:
         visible, size = len(self.visible), self.hidden + 1
         numbers = size + visible * (size + 1 + self.hidden * (self.hidden + 1) // 2)
 
-        def beliefs(sums: Sums) -> _Seen:
-            return _Seen(self._believed(sums), sums)
+        def maximise(sums: Sums) -> _Seen:
+            return _Seen(self._posterior(sums), sums)
 
         def start(rng: np.random.Generator) -> Sums:
             # Coefficients at random, as sums that would make them, of hidden units on half the time
@@ -102,21 +102,21 @@ class SigmoidBeliefNetwork:
 
         # Many steps where noise hardly shows, a few good looks where it is large.
         noise = setting.noise * math.sqrt(numbers)
-        course = Course(20) if setting.units < 3000 * noise else Course(60)
+        schedule = VIPSSchedule(20) if setting.units < 3000 * noise else VIPSSchedule(60)
         if setting.units < 300 * noise:
-            course = Course(8, growth=1.1)
-        return Variational(start, question, beliefs, course)
+            schedule = VIPSSchedule(8, growth=1.1)
+        return Variational(start, question, maximise, schedule)
 
     def variational_posterior(
-        self, release: Release, beliefs: _Seen, sampling: Sampling
+        self, release: Release, parameters: _Seen, sampling: Sampling
     ) -> BeliefNetworkPosterior:
         rng, count = np.random.default_rng(sampling.seed), sampling.chains * sampling.draws
-        vector, sd = beliefs.sums.values["sum"], beliefs.sums.sd["sum"]
+        vector, sd = parameters.sums.values["sum"], parameters.sums.sd["sum"]
         odds, coefficients = list[np.ndarray](), list[np.ndarray]()
         for some in np.array_split(np.arange(count), -(-count // 200)):
             noise = sd * rng.standard_normal((len(some), vector.size))
             noise *= sampling.noise == "aware"
-            network = self._believed(Sums({"sum": vector + noise}, beliefs.sums.sd))
+            network = self._posterior(Sums({"sum": vector + noise}, parameters.sums.sd))
             odds.append(network.odds + network.odds_sd * rng.standard_normal(network.odds.shape))
             root = np.linalg.cholesky(network.covariance)
             away = rng.standard_normal(network.mean.shape)[..., None]
@@ -139,7 +139,7 @@ class SigmoidBeliefNetwork:
             coords={"visible": self.visible, "hidden": tuple(range(self.hidden))},
         )
 
-    def _believed(self, sums: Sums) -> BeliefNetwork:
+    def _posterior(self, sums: Sums) -> BeliefNetwork:
         size = self.hidden + 1
         parts = Parts.of(sums.values["sum"], len(self.visible), size, float(sums.sd["sum"]))
-        return believed(parts, self.prior_scale)
+        return network_posterior(parts, self.prior_scale)

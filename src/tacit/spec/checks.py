@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tacit.spec.errors import QueryError
+from tacit.spec.errors import ModelError, QueryError
 
 
 def distinct_columns(columns: Any, what: str = "column") -> tuple[str, ...]:
@@ -25,3 +25,12 @@ def doubles(value: Any) -> np.ndarray:
     if found.dtype.kind not in "biuf":
         raise QueryError(f"Expected real numbers, got {found.dtype}.")
     return found.astype(float)
+
+
+def whole_number(value: Any, what: str, default: int, *, most: int) -> int:
+    """A whole number from 1, or the default."""
+    if value is None:
+        return default
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+        raise ModelError(f"Expected {what}={value!r} to be a whole number from 1 to {most}.")
+    return value

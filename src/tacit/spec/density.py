@@ -220,7 +220,9 @@ class DensityDraw:
         constants: Any = (),
     ) -> None:
         if not isinstance(kernel, Kernel | Program):
-            raise QueryError(f"Expected a tacit.Kernel or a tacit.Program, got {kernel!r}.")
+            raise QueryError(
+                f"Expected a tacit.queries.Kernel or a tacit.queries.Program, got {kernel!r}."
+            )
         if not isinstance(region, Region):
             raise QueryError(f"Expected region to be Points, Box or Ball, got {region!r}.")
         if not _number(width) or not 1e-6 <= width <= 1e6:
@@ -235,7 +237,7 @@ class DensityDraw:
                 raise QueryError(f"Expected prior={prior!r} to be a scale from 1e-6 to 1e6.")
             prior = float(prior)
         if slopes is not None and not isinstance(slopes, BoundedSum):
-            raise QueryError(f"Expected slopes to be a tacit.BoundedSum, got {slopes!r}.")
+            raise QueryError(f"Expected slopes to be a tacit.queries.BoundedSum, got {slopes!r}.")
         if slopes is not None and slopes.numbers != region.size:
             raise QueryError(f"Expected slopes of {region.size} numbers, one for each parameter.")
         if steps is None:

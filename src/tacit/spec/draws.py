@@ -42,7 +42,9 @@ class TruncatedDirichlet:
 
     def __post_init__(self) -> None:
         if not isinstance(self.key, (str, Is)):
-            raise QueryError(f"Expected a column or tacit.Is(...) to draw, got {self.key!r}.")
+            raise QueryError(
+                f"Expected a column or tacit.queries.Is(...) to draw, got {self.key!r}."
+            )
         prior = self.prior if isinstance(self.prior, (tuple, list)) else ()
         if not 2 <= len(prior) <= MOST_LEVELS or not all(
             _number(a) and 1e-6 <= a <= 1e9 for a in prior

@@ -56,7 +56,7 @@ def release_from_table(
         case Moments():
             blocks, parts = _moments(values, query, schema, scale)
         case _:
-            raise QueryError("Expected a query of tacit.Counts or tacit.Moments.")
+            raise QueryError("Expected a query of tacit.queries.Counts or tacit.queries.Moments.")
     whole = family.startswith("discrete") and isinstance(query, Counts)
     laws = tuple(Noise(family, b, 1.0 if whole else _grid(numbers, b)) for numbers, b in parts)
     steps = [np.rint(numbers / law.grid) for (numbers, _), law in zip(parts, laws, strict=True)]
@@ -151,7 +151,9 @@ def _moments(
     if set(names) - set(values) or set(values) - set(query.names):
         raise QueryError(f"Expected values for {_listed(names)}, got {_listed(values)}.")
     if query.centred:
-        raise QueryError("Expected query=tacit.Moments(..., centred=False) for sums of x itself.")
+        raise QueryError(
+            "Expected query=tacit.queries.Moments(..., centred=False) for sums of x itself."
+        )
     largest = [scale_of(schema[column], centred=False)[1] for column in query.columns]
     units = [1.0, *largest]
     if query.degree == 2:

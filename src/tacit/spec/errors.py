@@ -39,7 +39,7 @@ class FileError(TacitError):
     """A result file is not what it should be."""
 
 
-class OverBudget(TacitError):
+class OverBudgetError(TacitError):
     """The charge would exceed the budget. Nothing was read and nothing was spent."""
 
     def __init__(self, requested: str, remaining: str) -> None:

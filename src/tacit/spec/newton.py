@@ -12,39 +12,39 @@ from tacit.spec.sums import BoundedSum
 
 @dataclass(frozen=True)
 class Newton:
-    """A model whose log-likelihood has the slope `pull` - `push(theta)`, with a normal prior.
+    """A model whose log-likelihood has the gradient `gradient_constant` - `gradient_at(theta)`.
 
     Attributes
     ----------
-    pull
-        The part of the slope that does not depend on the parameters: `size` numbers, asked once.
-    push
-        The rest of it at a place.
-    curved
-        The same, followed by `CURVATURE` times the curvature there: one block, each unit's share
-        bounded as a whole, with no more noise than `push` has. It takes longer.
+    gradient_constant
+        The part of the gradient that does not depend on the parameters: `size` numbers, asked once.
+    gradient_at
+        The rest of it at some parameters.
+    gradient_and_hessian_at
+        The same, followed by `CURVATURE` times the negative Hessian: one block, each unit's share
+        bounded as a whole, with no more noise than `gradient_at` has. It takes longer.
     size
-        How many parameters there are.
+        The number of parameters.
     spread
-        The prior standard deviation of a parameter, before the data have their say on it.
+        The prior standard deviation of a parameter, before it is estimated.
     """
 
-    pull: BoundedSum
-    push: Callable[[np.ndarray], BoundedSum]
-    curved: Callable[[np.ndarray], BoundedSum]
+    gradient_constant: BoundedSum
+    gradient_at: Callable[[np.ndarray], BoundedSum]
+    gradient_and_hessian_at: Callable[[np.ndarray], BoundedSum]
     size: int
     spread: float
 
 
-# The curvature of a logistic row weighs p (1 - p) and its slope |p - 1/2|, whose squares with this
-# factor sum to at most 1/4: next to a slope of norm 1/2 the curvature costs nothing.
+# The Hessian of a logistic row weighs p (1 - p) and its gradient |p - 1/2|, whose squares with this
+# factor sum to at most 1/4: next to a gradient of norm 1/2 the Hessian costs nothing.
 CURVATURE = 2.0
 
 
 def unpacked(vector: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """The slope and the curvature of a released `curved`.
+    """The gradient and the negative Hessian from a released `gradient_and_hessian_at`.
 
-    The curvature's upper triangle follows row by row, what is off the diagonal times the root of 2,
+    The Hessian's upper triangle follows row by row, what is off the diagonal times the root of 2,
     so that its norm is that of the matrix.
     """
     return vector[:size], symmetric(vector[size:] / CURVATURE, size)

@@ -86,8 +86,8 @@ class Steps:
             raise BudgetError(f"Expected 0 < count={self.count} <= {_MOST_STEPS} steps.")
         if not isinstance(self.sampling, SUBSAMPLING):
             raise BudgetError(
-                "Expected sampling to be tacit.Everyone(), tacit.Poisson(rate) or "
-                f"tacit.WithoutReplacement(size, population), got {self.sampling!r}."
+                "Expected sampling to be Everyone(), Poisson(rate) or WithoutReplacement(size, "
+                f"population) of tacit.subsampling, got {self.sampling!r}."
             )
         if self.geometry not in GEOMETRIES:
             raise BudgetError(f"Expected geometry={self.geometry!r} among {', '.join(GEOMETRIES)}.")
@@ -152,7 +152,9 @@ class Plan:
 
     def __init__(self, *steps: Steps, delta: Number | None = None) -> None:
         if not steps or not all(isinstance(some, Steps) for some in steps):
-            raise BudgetError("Expected tacit.Plan(tacit.Steps(...), ..., delta=...).")
+            raise BudgetError(
+                "Expected tacit.queries.Plan(tacit.queries.Steps(...), ..., delta=...)."
+            )
         if delta is None:
             raise BudgetError("Expected a plan to name a delta, for example delta=1e-6.")
         pure = all(isinstance(some.mechanism, (Laplace, Exponential)) for some in steps)

@@ -169,12 +169,12 @@ class GradientModel(Protocol):
 
 @runtime_checkable
 class NewtonModel(Protocol):
-    """A model whose slope and curvature can be asked for together."""
+    """A model whose gradient and Hessian can be asked for together."""
 
     def newton(self, schema: Schema) -> Newton: ...
 
     def newton_posterior(self, release: Release, theta: np.ndarray, noise: NoiseHandling) -> Any:
-        """The posterior of draws (chain, draw, parameter); `release` is the last look."""
+        """The posterior of draws (chain, draw, parameter); `release` is the last answer."""
         ...
 
 
@@ -213,10 +213,10 @@ class LogisticModel(Protocol):
 
 @runtime_checkable
 class VariationalModel(Protocol):
-    """A model whose beliefs follow from sums of expected statistics, step by step."""
+    """A model whose variational parameters follow from sums of expected statistics."""
 
     def variational(self, schema: Schema, setting: Setting) -> Variational: ...
 
-    def variational_posterior(self, release: Release, beliefs: Any, sampling: Sampling) -> Any:
-        """The posterior of the last beliefs; `release` is the last step."""
+    def variational_posterior(self, release: Release, parameters: Any, sampling: Sampling) -> Any:
+        """The posterior of the last variational parameters; `release` is the last step."""
         ...

@@ -167,7 +167,7 @@ class Release:
         ...     tacit.Categorical("smoker", ["no", "yes"], default="no"), neighbours="add_remove"
         ... )
         >>> release = Release.from_table(
-        ...     {"no": 812, "yes": 193}, schema=schema, query=tacit.Counts("smoker"),
+        ...     {"no": 812, "yes": 193}, schema=schema, query=tacit.queries.Counts("smoker"),
         ...     noise="geometric", scale=2.0, epsilon=0.5,
         ... )
         >>> posterior = tacit.BetaBernoulli("smoker", success="yes").posterior(release)

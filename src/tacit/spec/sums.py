@@ -140,12 +140,12 @@ class BoundedSum:
             if not parts or not all(
                 isinstance(n, str) and n and isinstance(b, Bound) for n, b in parts
             ):
-                raise QueryError("Expected blocks={name: tacit.Bound(size, clip), ...}.")
+                raise QueryError("Expected blocks={name: tacit.queries.Bound(size, clip), ...}.")
         if not isinstance(kernel, (Kernel, Program)):
             if not callable(kernel):
                 raise QueryError(
-                    "Expected a tacit.Kernel, a tacit.Program or a function of a row and a state "
-                    f"in JAX, got {kernel!r}."
+                    "Expected a Kernel or a Program of tacit.queries, or a function of a row and a "
+                    f"state in JAX, got {kernel!r}."
                 )
             shapes = tuple((name, bound.shape) for name, bound in parts)
             kernel = trace(kernel, len(names), state, blocks=shapes)

@@ -1,4 +1,4 @@
-"""What is asked before the first step of a mixture of normals: roughly, how rows are spread."""
+"""Pilot queries of a mixture of normals: histograms and second moments for a warm start."""
 
 from __future__ import annotations
 
@@ -8,24 +8,23 @@ from typing import Any
 
 import numpy as np
 
-from tacit.infer.mixture_start import Frame, clustered, made_up, slices_of
+from tacit.infer.mixture_start import Frame, clustered, slices_of, synthetic_rows
 from tacit.infer.mixtures import MixturePrior, NormalMixture
 from tacit.kernels.mixtures import BINS
 from tacit.spec.kernels import Kernel
 from tacit.spec.newton import symmetric
 from tacit.spec.release import Release
 from tacit.spec.sums import BoundedSum
-from tacit.spec.variational import Look, Setting
+from tacit.spec.variational import PilotQuery, Setting
 
-_SHARES = 0.05, 0.05, 0.15  # of the budget
+_SHARES = 0.05, 0.05, 0.15  # of the budget, one for each pilot query
 
 
 @dataclass(frozen=True)
-class Looks:
-    """Where rows are, along which axes they are spread, and how, part by part.
+class MixturePilots:
+    """Three pilot queries: the rows' range, their principal axes, and histograms along these.
 
-    `scaling` is what is taken from each column, and by what it is multiplied; `most` the most rows
-    of a unit.
+    `scaling` holds the offset and factor of each column; `most` is the most rows of a unit.
     """
 
     features: tuple[str, ...]
@@ -42,12 +41,12 @@ class Looks:
     def slices(self) -> np.ndarray:
         if not self.setting.noise:
             return slices_of(self.size, math.inf)
-        # A part's rows are counted once in every direction, in all bins together.
+        # Noise of a part's count: BINS bins, the mean over directions (sensitivity sqrt(size)).
         noise = self.setting.noise * self.most * math.sqrt(BINS / _SHARES[2])
         return slices_of(self.size, self.setting.units / (self.components * noise))
 
-    def all(self) -> tuple[Look, ...]:
-        """None for a single component, which is found from anywhere."""
+    def queries(self) -> tuple[PilotQuery, ...]:
+        """Return the pilot queries; a single component needs none."""
         if self.components == 1:
             return ()
         squares = BoundedSum(
@@ -58,27 +57,29 @@ class Looks:
             state=self._state(Frame.whole(self.size)),
         )
         return (
-            Look(self._histograms(np.ones(self.size, np.int64)), _SHARES[0], seen=_seen),
-            Look(
+            PilotQuery(
+                self._histograms(np.ones(self.size, np.int64)), _SHARES[0], result=_value_and_sd
+            ),
+            PilotQuery(
                 squares,
                 _SHARES[1],
                 lambda q, before: q.at(self._state(self._narrowed(before))),
-                seen=_seen,
+                result=_value_and_sd,
             ),
-            Look(
+            PilotQuery(
                 self._histograms(self.slices),
                 _SHARES[2],
                 lambda q, before: q.at((*self._state(self._turned(before)), self.slices)),
-                seen=_seen,
+                result=_value_and_sd,
             ),
         )
 
-    def begun(self, before: tuple[Any, ...], prior: MixturePrior) -> NormalMixture:
-        """Components to begin with."""
-        rng = np.random.default_rng(0)  # of rows that are made up
+    def initial(self, before: tuple[Any, ...], prior: MixturePrior) -> NormalMixture:
+        """Return the initial mixture, fitted to synthetic rows."""
+        rng = np.random.default_rng(0)  # for synthetic rows
         counts, sd = before[2]
         shape = int(np.prod(self.slices)), self.size, BINS
-        rows = made_up(self._turned(before), self.slices, counts.reshape(shape), sd, rng)
+        rows = synthetic_rows(self._turned(before), self.slices, counts.reshape(shape), sd, rng)
         return clustered(rows, self.components, self.setting.units, prior, rng)
 
     def _narrowed(self, before: tuple[Any, ...]) -> Frame:
@@ -103,6 +104,6 @@ class Looks:
         )
 
 
-def _seen(release: Release) -> tuple[np.ndarray, float]:
-    """Numbers, and the noise of each."""
+def _value_and_sd(release: Release) -> tuple[np.ndarray, float]:
+    """Return the released numbers, and the standard deviation of their noise."""
     return release.value, release.noise[0].scale

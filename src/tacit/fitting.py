@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tacit.methods import METHODS, VIPS, Method, PrivateNewton, Statistics, check_suits
+from tacit.methods import METHODS, VIPS, Method, PrivateNewton, Statistics, check_suits, run
 from tacit.methods.budget import for_budget
 from tacit.posterior import Posterior
 from tacit.spec.budget import Budget
@@ -41,7 +41,8 @@ def fit(
         (`OnePosteriorSample(epsilon, truncation=0.05)`), or a `Budget`: spend this and choose what
         is most accurate.
     name
-        Asking the same question again under the same name returns the stored release for free.
+        Under a name every answer is stored. Asking the same again under it returns the stored
+        answers for free, and a run that was killed goes on where it stopped.
     draws, chains, seed
         Posterior draws for each chain, chains, and a seed for them. Privacy noise has no seed.
     noise
@@ -58,7 +59,7 @@ def fit(
     options: SamplingOptions = {"draws": draws, "chains": chains, "seed": seed, "noise": noise}
     Sampling.of(options)  # a bad option is refused before anything is spent
     method: Any = resolve(model, wall, how)
-    return method.run(model, wall, name=name, progress=progress, **options)
+    return run(method, model, wall, name=name, progress=progress, **options)
 
 
 def resolve(model: Any, wall: Releaser, how: Any) -> Method:

@@ -1,0 +1,91 @@
+"""The one loop: quote, pay, ask, tell, count progress; replay and resume under a name."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tacit.methods.method import Once, Task
+from tacit.spec.protocols import Releaser
+
+
+def run(
+    method: Any,
+    model: Any,
+    releaser: Releaser,
+    *,
+    name: str | None = None,
+    progress: bool | None = None,
+    **options: Any,
+) -> Any:
+    """Pay for what the method plans, ask and tell step by step, and return its posterior.
+
+    Under a name every answer is stored before it is handed out. Running again returns the stored
+    answers to the same questions, for nothing, and goes on where the last run stopped.
+    """
+    task = task_of(method, model, releaser, name, options)
+    spending = method.plan(task)
+    for query, mechanism in spending.trials:
+        releaser.quote(query, mechanism)  # what would be refused is refused before it is paid for
+    state = method.start(task)
+    steps = sum(1 if isinstance(p, Once) else p.count for p in spending.payments)
+    paid = 0
+    try:
+        with counting(steps, progress) as done:
+            for payment in spending.payments:
+                own = part_name(name, paid, len(spending.payments))
+                if isinstance(payment, Once):
+                    release = releaser.release(method.ask(state), payment.mechanism, name=own)
+                    state = method.tell(state, release)
+                    done()
+                else:
+                    lease = releaser.prepay(payment, name=own)
+                    for _ in range(payment.count):
+                        state = method.tell(state, lease.release(method.ask(state)))
+                        done()
+                paid += 1
+    except KeyboardInterrupt:
+        # What was paid for in parts may end after any of them.
+        if not paid or not getattr(method, "stops_early", False):
+            raise
+    return method.posterior(state)
+
+
+def task_of(
+    method: Any, model: Any, releaser: Releaser, name: str | None, options: dict[str, Any]
+) -> Task:
+    """What the method may know, with a seed that a run under the same name has again."""
+    seed = options.get("seed")
+    if seed is None and name is not None:
+        seed = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8])
+    return Task(
+        model=model,
+        schema=releaser.schema,
+        units=releaser.units if getattr(method, "needs_units", False) else None,
+        options=options,
+        private=releaser.remaining is not None,
+        seed=secrets.randbits(64) if seed is None else seed,
+    )
+
+
+def part_name(name: str | None, part: int, parts: int) -> str | None:
+    """The name of one of several payments."""
+    return name if name is None or parts == 1 else f"{name} ({part + 1} of {parts})"
+
+
+@contextmanager
+def counting(steps: int, show: bool | None) -> Iterator[Any]:
+    """A function to call after each step; with a bar on a terminal, or where it is asked for."""
+    if steps == 1 or not (sys.stderr.isatty() if show is None else show):
+        yield lambda: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("Steps", total=steps)
+        yield lambda: bar.advance(task)
