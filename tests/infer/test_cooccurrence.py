@@ -1,9 +1,9 @@
-"""Themes of words that occur together, behind noise."""
+"""Topics are found in noisy co-occurrence if their eigenvalues exceed the noise edge."""
 
 import numpy as np
 import pytest
 
-from tacit.infer.cooccurrence import factors, stand_out
+from tacit.infer.cooccurrence import exceeds_noise_edge, factors
 
 
 def noisy(size, themes, strength, seed):
@@ -18,20 +18,20 @@ def noisy(size, themes, strength, seed):
 
 
 @pytest.mark.parametrize("size", [30, 100, 400])
-def test_noise_alone_does_not_stand_out(size):
+def test_noise_alone_does_not_exceed_its_edge(size):
     # The largest eigenvalue of noise is beyond 1.05 times the edge in fewer than 1 of 30 at size
-    # 30, and less often beyond: 6 or more of 30 have a chance of 1e-4; the seeds are fixed.
-    found = [stand_out(noisy(size, 0, 0.0, seed)[0], 1, 1.0) for seed in range(30)]
+    # 30, and less often beyond: 6 or more of 30 have probability 1e-4; the seeds are fixed.
+    found = [exceeds_noise_edge(noisy(size, 0, 0.0, seed)[0], 1, 1.0) for seed in range(30)]
     assert sum(found) < 6
 
 
 @pytest.mark.parametrize("size", [60, 300])
-def test_themes_that_are_strong_enough_stand_out_and_are_found(size):
+def test_themes_beyond_the_noise_edge_are_found(size):
     # A theme has the eigenvalue strength * size / themes; noise ends at 2 sqrt(size).
     strength = 4 * 2 * np.sqrt(size) / (size / 3)
     pairs, theme = noisy(size, 3, strength, 0)
-    assert stand_out(pairs, 2, 1.0)
-    assert not stand_out(pairs, 10, 1.0)
+    assert exceeds_noise_edge(pairs, 2, 1.0)
+    assert not exceeds_noise_edge(pairs, 10, 1.0)
     words = factors(pairs, 3, np.random.default_rng(0))
     assert words.shape == (size, 3)
     assert np.all(words >= 0)
@@ -42,4 +42,4 @@ def test_themes_that_are_strong_enough_stand_out_and_are_found(size):
 
 @pytest.mark.parametrize("size", [1, 2])
 def test_hardly_any_words(size):
-    assert not stand_out(np.zeros((size, size)), 5, 1.0)
+    assert not exceeds_noise_edge(np.zeros((size, size)), 5, 1.0)

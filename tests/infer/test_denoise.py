@@ -35,7 +35,7 @@ def test_without_much_noise_numbers_are_what_they_are():
     assert np.median(spread[seen_well]) == pytest.approx(1e-3, rel=0.2)
 
 
-def test_nothing_but_noise_is_taken_for_what_was_expected():
+def test_pure_noise_is_shrunk_to_the_expected_values():
     rng = np.random.default_rng(1)
     expected = np.full(20_000, 5.0)
     seen = expected + 50 * rng.normal(size=20_000)
@@ -44,7 +44,7 @@ def test_nothing_but_noise_is_taken_for_what_was_expected():
     assert found.mean() == pytest.approx(5, abs=2.5)  # the mean of all is known to 0.35
 
 
-def test_sizes_of_which_nothing_is_expected():
+def test_sizes_under_one_common_prior():
     rng = np.random.default_rng(2)
     truth = 10 ** rng.uniform(0, 4, size=3000)
     seen = truth + 20 * rng.normal(size=3000)

@@ -101,7 +101,7 @@ def test_exchange_chains_move_between_numbers_of_rows():
     for i, cell in enumerate(cells):
         at = law.base + np.array(cell) / law.temperature
         kernel = beta_kernel(at[::-1])
-        log[i] = dirichlet_multinomial(cell, prior) + np.log(totals.chance[sum(cell)])
+        log[i] = dirichlet_multinomial(cell, prior) + np.log(totals.weight[sum(cell)])
         log[i] += np.log(kernel(0.8) / quad(kernel, 0.05, 0.95, epsabs=0)[0])
     chance = np.exp(log - log.max())
     rng = np.random.default_rng(2)
@@ -122,7 +122,9 @@ def test_the_number_of_rows_has_the_weights_of_noisy_counts(neighbours, default,
         schema, truncation=0.1, draws=1, temper_prior=False
     )
     n = 9
-    totals = possible_rows(simulated_release(schema, query, tacit.Exponential(1), [n, 0], n))
+    totals = possible_rows(
+        simulated_release(schema, query, tacit.queries.Exponential(1), [n, 0], n)
+    )
     least, most = (n, n * each) if neighbours == "replace_one" else (0, 12 * each)
     expected = {}
     for rows in range(most + 1):
@@ -141,7 +143,7 @@ def test_the_number_of_rows_has_the_weights_of_noisy_counts(neighbours, default,
     assert list(totals.rows) == list(expected)
     weights = np.array(list(expected.values()))
     np.testing.assert_allclose(
-        totals.chance / totals.chance.sum(), weights / weights.sum(), atol=1e-10
+        totals.weight / totals.weight.sum(), weights / weights.sum(), atol=1e-10
     )
 
 
@@ -166,7 +168,7 @@ def ranks(levels, n, mechanism, repeats, draws):
 @pytest.mark.parametrize(("levels", "repeats", "draws"), [(2, 1000, 1), (2, 600, 3), (3, 50, 1)])
 def test_ranks_are_uniform(levels, repeats, draws):
     """Simulation-based calibration, ten bins of ranks, or five that have ten ranks each."""
-    found = ranks(levels, 60, tacit.Exponential(1), repeats, draws)
+    found = ranks(levels, 60, tacit.queries.Exponential(1), repeats, draws)
     bins = 10 if repeats >= 100 else 5
     seen = np.bincount(found // (100 // bins), minlength=bins)
     statistic = ((seen - repeats / bins) ** 2 / (repeats / bins)).sum()
@@ -183,7 +185,7 @@ def test_intervals_cover_and_face_value_does_not():
     hits = face = 0
     for seed, truth in enumerate(rng.random(repeats)):
         yes = rng.binomial(n, truth)
-        release = simulated_release(schema, query, tacit.Exponential(1), [n - yes, yes], n)
+        release = simulated_release(schema, query, tacit.queries.Exponential(1), [n - yes, yes], n)
         low, high = model.posterior(release, draws=1000, chains=1, seed=seed).interval(0.9)
         hits += low <= truth <= high
         seen = release.table("p").value[0, 1]

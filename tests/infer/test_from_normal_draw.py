@@ -74,7 +74,7 @@ def test_few_rows_agree_with_brute_force(n, truncation, draws, temper):
     """Values are felt to be bounded: the column is only four standard deviations wide."""
     model = tacit.NormalMean("x", sd=0.5, prior=(0.1, 0.6))
     release = release_of(
-        model, described(), tacit.Exponential(4), np.full(n, 0.6), n,
+        model, described(), tacit.queries.Exponential(4), np.full(n, 0.6), n,
         truncation=truncation, draws=draws, temper=temper,
     )  # fmt: skip
     at, cdf = brute_force(release, model, [n], [1.0])
@@ -87,7 +87,7 @@ def test_few_rows_agree_with_brute_force(n, truncation, draws, temper):
 def test_draws_without_bounds_agree_with_brute_force(n, temper):
     model = tacit.NormalMean("x", sd=0.5, prior=(0.1, 0.6))
     release = release_of(
-        model, described(), tacit.Exponential(4, 1e-3), np.full(n, 0.6), n,
+        model, described(), tacit.queries.Exponential(4, 1e-3), np.full(n, 0.6), n,
         truncation=EVERYWHERE, draws=2, temper=temper,
     )  # fmt: skip
     at, cdf = brute_force(release, model, [n], [1.0])
@@ -98,7 +98,7 @@ def test_draws_without_bounds_agree_with_brute_force(n, temper):
 def test_an_unknown_number_of_rows_is_summed_out():
     model = tacit.NormalMean("x", sd=0.4, prior=(0.0, 0.5))
     schema = described("add_remove", max_units=4)
-    release = release_of(model, schema, tacit.Exponential(3), [0.5, 0.7, 0.2], 3)
+    release = release_of(model, schema, tacit.queries.Exponential(3), [0.5, 0.7, 0.2], 3)
     n = np.arange(5)
     weights = np.exp(gammaln(n + 0.5) - gammaln(n + 1.0))
     at, cdf = brute_force(release, model, n, weights)
@@ -112,7 +112,7 @@ def test_the_law_of_the_draw_is_the_walls():
     model = tacit.NormalMean("x", sd=0.5, prior=(0.1, 0.6))
     for temper, truncation in product((False, True), (None, EVERYWHERE)):
         release = release_of(
-            model, described(), tacit.Exponential(1, 1e-6), [0.3] * 9, 9,
+            model, described(), tacit.queries.Exponential(1, 1e-6), [0.3] * 9, 9,
             truncation=truncation, draws=3, temper=temper,
         )  # fmt: skip
         seen, rows = mean_drawn(release)
@@ -122,9 +122,9 @@ def test_the_law_of_the_draw_is_the_walls():
 
 
 SETTINGS = [
-    (20, tacit.Exponential(1), "replace_one", 1),
-    (20, tacit.Exponential(1, 1e-6), "add_remove", 3),
-    (500, tacit.Exponential(0.5), "replace_one", 1),
+    (20, tacit.queries.Exponential(1), "replace_one", 1),
+    (20, tacit.queries.Exponential(1, 1e-6), "add_remove", 3),
+    (500, tacit.queries.Exponential(0.5), "replace_one", 1),
 ]
 
 
@@ -169,7 +169,7 @@ def test_intervals_cover_often(setting):
 
 @pytest.mark.parametrize(("n", "epsilon"), [(20, 5), (500, 1)])
 def test_intervals_cover_without_bounds(n, epsilon):
-    mechanism = tacit.Exponential(epsilon, 1e-6)
+    mechanism = tacit.queries.Exponential(epsilon, 1e-6)
     check_calibrated(ranks(n, mechanism, "replace_one", 2, 150, truncation=EVERYWHERE), 150)
 
 
@@ -199,7 +199,7 @@ def test_face_value_does_not_cover():
     for truth in rng.normal(0, 1, size=repeats):
         rows = rng.normal(truth, 1.0, size=n) / 12
         release = release_of(
-            model, schema, tacit.Exponential(1), rows, n, truncation=(-2.5, 2.5), draws=20
+            model, schema, tacit.queries.Exponential(1), rows, n, truncation=(-2.5, 2.5), draws=20
         )
         plain = model.posterior(release, noise="plugin", draws=20, chains=1)
         sd = (1 + n) ** -0.5  # of the posterior that the draws are taken for
@@ -241,7 +241,7 @@ def test_a_posterior_is_complete(neighbours, default, n, tmp_path):
 )
 def test_a_senseless_interval_costs_nothing(truncation):
     home = tacit.Wall({"x": [0.0]}, described(), budget=tacit.Budget(1), ledger=":memory:")
-    with pytest.raises(tacit.ModelError, match="truncation"):
+    with pytest.raises(tacit.errors.ModelError, match="truncation"):
         tacit.fit(
             tacit.NormalMean("x", sd=1), home, tacit.OnePosteriorSample(1, truncation=truncation)
         )

@@ -22,7 +22,7 @@ from tacit.testing import simulated_release
 
 SIGMAS = 4.9
 SD, RADIUS = 0.3, 1.0
-MECHANISM = tacit.Exponential(1, 1e-6)
+MECHANISM = tacit.queries.Exponential(1, 1e-6)
 FEATURES = NormalPrior.of(np.zeros(1), 1.0, np.array([0.5]), 3.0)
 PRIOR = RegressionPrior(np.eye(2), SD, 3.0, FEATURES)
 
@@ -86,16 +86,16 @@ def test_chains_agree_with_weighted_simulation(n, draws):
     seen = released_coefficients(release)
     centre, root, coefficients, sigma = from_prior(size, PRIOR, rng)
     moments = simulated(np.full(size, float(n)), centre, root, coefficients, sigma, rng)
-    slope, precision = seen.law_at(moments)
+    precision_mean, precision = seen.law_at(moments)
     r, angle = np.meshgrid((np.arange(24) + 0.5) / 24, 2 * np.pi * np.arange(24) / 24)
     points = RADIUS * np.stack([r * np.cos(angle), r * np.sin(angle)], axis=-1).reshape(-1, 2)
     squares = np.stack([points[:, 0] ** 2, 2 * points[:, 0] * points[:, 1], points[:, 1] ** 2])
     curve = np.stack([precision[:, 0, 0], precision[:, 0, 1], precision[:, 1, 1]], axis=1)
-    log = slope @ points.T - 0.5 * curve @ squares + np.log(r.ravel())
+    log = precision_mean @ points.T - 0.5 * curve @ squares + np.log(r.ravel())
     top = log.max(axis=1)
     normaliser = top + np.log(np.exp(log - top[:, None]).sum(axis=1))
     observed = np.broadcast_to(seen.draws, (size, *seen.draws.shape))
-    log = seen.log(observed, slope, precision) - len(draws) * normaliser
+    log = seen.log(observed, precision_mean, precision) - len(draws) * normaliser
     weight = np.exp(log - log.max())
     weight /= weight.sum()
     enough = 1 / (weight**2).sum()
@@ -162,10 +162,10 @@ def test_intervals_cover():
 @pytest.mark.slow
 @pytest.mark.parametrize(("n", "epsilon", "draws"), [(50, 1, 1), (200, 1, 1), (2000, 3, 2)])
 def test_intervals_cover_often(n, epsilon, draws):
-    check_covered(coverage(n, tacit.Exponential(epsilon, 1e-6), 1000, draws), 1000)
+    check_covered(coverage(n, tacit.queries.Exponential(epsilon, 1e-6), 1000, draws), 1000)
     # Features in the middle of their bounds are tamer than believed: intervals are too wide, at
     # most, since nobody has seen that their mean is exactly 0.
-    found = coverage(n, tacit.Exponential(epsilon, 1e-6), 600, draws, uniform)
+    found = coverage(n, tacit.queries.Exponential(epsilon, 1e-6), 600, draws, uniform)
     assert np.all(found > 0.88 - SIGMAS * np.sqrt(0.09 / 600)), found
 
 

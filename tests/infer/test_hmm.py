@@ -115,7 +115,7 @@ def test_paths_from_noisy_counts_agree_with_enumeration(family, scale, rows):
     y = rng.poisson(rows * truth) + np.rint(rng.normal(0, scale, (3, 3)))
     used = np.ones((1, 3), bool)
     cells = Cells(y[None], np.array([0, 3]), [law], used)
-    want = grid_posterior(y, used[0], law, cells.usual_rows(), states)
+    want = grid_posterior(y, used[0], law, cells.typical_rows(), states)
     found = frequencies(run(cells, states, 150_000, prior=1.0).states, states)
     assert 0.5 * np.abs(want - found).sum() < 0.01
 
@@ -125,7 +125,7 @@ def test_a_held_out_cell_is_predicted_by_its_neighbours():
     y = np.array([[9.0, 1, 0], [0, 0, 30], [0, 2, 8], [1, 0, 7]])
     used = np.array([[True, False, True, True]])
     cells = Cells(y[None], np.array([0, 3]), [law], used)
-    want = grid_posterior(y, used[0], law, cells.usual_rows(), 2)
+    want = grid_posterior(y, used[0], law, cells.typical_rows(), 2)
     assert (
         0.5 * np.abs(want - frequencies(run(cells, 2, 150_000, prior=1.0).states, 2)).sum() < 0.01
     )
@@ -157,7 +157,7 @@ def test_a_sum_over_counts_is_exact(heavy):
         assert want[int(drawn)] > want.max() - 35
 
 
-def test_overall_shares_are_trusted_as_far_as_noise_allows():
+def test_overall_shares_are_shrunk_by_their_noise():
     rng = np.random.default_rng(5)
     truth = np.array([60.0, 30.0, 9.0, 1.0])
     counts = np.tile(truth, (10, 20, 1))

@@ -25,7 +25,7 @@ LINE = RegressionPrior(
 def seen_from(prior, n, scale, heavy=True, secret=False, seed=0, most=np.inf) -> MomentsSeen:
     """Noisy moments of n rows near the prior mean."""
     rng = np.random.default_rng(seed)
-    size = prior.believed().factors[-1].shift.shape[0]
+    size = prior.moments_density().factors[-1].shift.shape[0]
     rows = np.concatenate([np.ones((n, 1)), rng.normal(0.1, 0.12, (n, size - 1))], axis=1)
     noise = rng.laplace(size=(size, size)) if heavy else rng.standard_normal((size, size))
     noise = np.triu(noise) + np.triu(noise, 1).T
@@ -81,7 +81,7 @@ def table_of(seen: MomentsSeen, prior: NormalPrior, n: np.ndarray, cells: int):
 @pytest.mark.parametrize(("n", "scale"), [(2, 0.5), (3, 0.5), (5, 3.0), (20, 0.3), (20, 30.0)])
 def test_one_column_agrees_with_a_grid(n, scale, heavy):
     seen = seen_from(ONE, n, scale, heavy)
-    found, error = estimated(draw_moments(seen, ONE.believed(), 4, 3000, 1))
+    found, error = estimated(draw_moments(seen, ONE.moments_density(), 4, 3000, 1))
     matrix, log, _ = table_of(seen, ONE, np.array([float(n)]), 700)
     weight = np.exp(log - log.max())
     wanted = (functions(matrix) * weight[:, None]).sum(axis=0) / weight.sum()
@@ -94,7 +94,7 @@ def test_one_column_and_a_secret_number_of_rows_agree_with_a_grid(scale):
     from scipy.special import gammaln
 
     seen = seen_from(ONE, 10, scale, secret=True, most=40.0)
-    draws = draw_moments(seen, ONE.believed(), 4, 6000, 2)
+    draws = draw_moments(seen, ONE.moments_density(), 4, 6000, 2)
     n = 2 + (np.arange(120) + 0.5) / 120 * 38
     matrix, log, n = table_of(seen, ONE, n, 110)
     kappa, nu = ONE.moments[0, 0], ONE.degrees
@@ -118,9 +118,9 @@ def test_one_column_and_a_secret_number_of_rows_agree_with_a_grid(scale):
 def test_moments_agree_with_imagining_every_row(prior, n, scale, heavy):
     """Priors keep rows within the box, so that it makes no difference to whom it belongs."""
     seen = seen_from(prior, n, scale, heavy)
-    believed = prior.believed()
-    moments = draw_moments(seen, believed, 4, 4000, 3)
-    rows = draw_rows(seen, believed, 100, 100, 4, thin=3)
+    density = prior.moments_density()
+    moments = draw_moments(seen, density, 4, 4000, 3)
+    rows = draw_rows(seen, density, 100, 100, 4, thin=3)
     assert_alike(moments, rows.reshape(100, 100, *rows.shape[1:]))
 
 
@@ -128,16 +128,16 @@ def test_moments_agree_with_imagining_every_row(prior, n, scale, heavy):
 def test_noise_that_tells_nothing_leaves_the_prior(prior):
     """Moments of rows that were drawn from the prior, one data set for each draw."""
     n, rng = 6, np.random.default_rng(8)
-    believed = prior.believed()
+    density = prior.moments_density()
     seen = seen_from(prior, n, 1e5)
     size = len(seen.value)
-    mean, root = draw_normal(np.zeros((20_000, size, size)), believed, rng)
+    mean, root = draw_normal(np.zeros((20_000, size, size)), density, rng)
     rows = mean[:, None] + rng.standard_normal((20_000, n, size - 1)) @ root.swapaxes(1, 2)
     rows = np.concatenate([np.ones((20_000, n, 1)), rows], axis=2)
     fresh = np.einsum("cni,cnj->cij", rows, rows)
     fresh = fresh[np.all(np.einsum("cii->ci", fresh) <= n, axis=1)]
     fresh = fresh[: len(fresh) // 4 * 4].reshape(4, -1, size, size)
-    assert_alike(draw_moments(seen, believed, 4, 6000, 9), fresh)
+    assert_alike(draw_moments(seen, density, 4, 6000, 9), fresh)
 
 
 def test_a_slice_wider_than_its_steps_is_still_fair():
@@ -145,17 +145,17 @@ def test_a_slice_wider_than_its_steps_is_still_fair():
     narrow = NormalPrior.of(np.zeros(2), 50.0, np.array([0.0004, 0.2]), 12.0)
     n, rng = 6, np.random.default_rng(8)
     seen = seen_from(narrow, n, 1e5)
-    mean, root = draw_normal(np.zeros((20_000, 3, 3)), narrow.believed(), rng)
+    mean, root = draw_normal(np.zeros((20_000, 3, 3)), narrow.moments_density(), rng)
     rows = mean[:, None] + rng.standard_normal((20_000, n, 2)) @ root.swapaxes(1, 2)
     rows = np.concatenate([np.ones((20_000, n, 1)), rows], axis=2)
     fresh = np.einsum("cni,cnj->cij", rows, rows).reshape(4, -1, 3, 3)
-    assert_alike(draw_moments(seen, narrow.believed(), 4, 6000, 9), fresh)
+    assert_alike(draw_moments(seen, narrow.moments_density(), 4, 6000, 9), fresh)
 
 
 def test_few_places_for_rows():
     """Where nothing is known but how many rows there can be, their number has its prior."""
     seen = seen_from(TWO, 2, 1e5, secret=True, most=2.0)
-    rows = draw_rows(seen, TWO.believed(), 200, 200, 5)[:, 0, 0].reshape(200, 200)
+    rows = draw_rows(seen, TWO.moments_density(), 200, 200, 5)[:, 0, 0].reshape(200, 200)
     log = log_rows_prior(None, 1)(np.arange(3.0))
     wanted = np.exp(log - log.max()) / np.exp(log - log.max()).sum()
     for n in range(3):

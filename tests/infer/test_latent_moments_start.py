@@ -19,7 +19,7 @@ def test_little_noise_is_reached(noise):
         schema=tacit.Schema(
             tacit.Real("age", 0, 100), tacit.Real("bmi", 10, 60), neighbours="add_remove"
         ),
-        query=tacit.Moments(["age", "bmi"], centred=False),
+        query=tacit.queries.Moments(["age", "bmi"], centred=False),
         noise=noise,
         scale=3.0,
     )

@@ -1,10 +1,10 @@
-"""Draws from a noisy slope and curvature: against laws that are known exactly."""
+"""Draws from a noisy gradient and curvature: against laws that are known exactly."""
 
 import numpy as np
 import pytest
 from scipy.stats import binom
 
-from tacit.infer.newton import Curvature, Slope, best_ridge, draw, next_place
+from tacit.infer.newton import Curvature, NoisyGradient, best_ridge, draw, next_iterate
 from tacit.spec.newton import CURVATURE, unpacked
 
 
@@ -15,10 +15,10 @@ def symmetric_noise(size, sd, rng):
 
 
 def test_a_released_vector_is_unpacked():
-    slope, matrix = np.arange(3.0), np.array([[2.0, 1, 3], [1, 5, 4], [3, 4, 7]])
+    gradient, matrix = np.arange(3.0), np.array([[2.0, 1, 3], [1, 5, 4], [3, 4, 7]])
     packed = [CURVATURE * matrix[i, j] * (1 if i == j else 2**0.5) for i, j in UPPER]
-    found_slope, found = unpacked(np.array([*slope, *packed]), 3)
-    np.testing.assert_array_equal(found_slope, slope)
+    found_gradient, found = unpacked(np.array([*gradient, *packed]), 3)
+    np.testing.assert_array_equal(found_gradient, gradient)
     np.testing.assert_allclose(found, matrix)
     # Written so, the norm of what is released is that of the matrix.
     assert np.linalg.norm(packed) == pytest.approx(CURVATURE * np.linalg.norm(matrix))
@@ -30,18 +30,18 @@ UPPER = [(0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2)]
 def test_noise_spreads_eigenvalues_and_they_are_brought_together():
     rng = np.random.default_rng(1)
     truth = np.diag(np.full(30, 40.0))
-    raw, likely = [], []
+    raw, shrunk = [], []
     for _ in range(20):
         known = Curvature(truth + symmetric_noise(30, 3.0, rng), 3.0)
-        raw.append(known.raw.std())
-        likely.append(known.likely.std())
-        assert known.likely.mean() == pytest.approx(known.raw.mean(), rel=0.02)
-    assert np.mean(likely) < 0.3 * np.mean(raw)
+        raw.append(known.eigenvalues.std())
+        shrunk.append(known.shrunk.std())
+        assert known.shrunk.mean() == pytest.approx(known.eigenvalues.mean(), rel=0.02)
+    assert np.mean(shrunk) < 0.3 * np.mean(raw)
 
 
 @pytest.mark.parametrize("noise", [0.0, 5.0, 50.0])
 def test_intervals_cover_where_the_model_is_exact(noise):
-    """A slope of the assumed law, coefficients of the assumed prior. False alarms 1e-6 each side.
+    """Gradient of the assumed law, coefficients of the assumed prior. False alarms: 1e-6 a side.
 
     The spread of coefficients is learnt from eight of them, hence the two points of slack.
     """
@@ -56,8 +56,8 @@ def test_intervals_cover_where_the_model_is_exact(noise):
         ridge = 0.75 * best_ridge(known, noise**2, spread)
         law = rng.standard_normal(8) * np.sqrt(h + noise**2)
         at = theta + rng.standard_normal(8)
-        slope = matrix @ (theta - at) + axes @ law
-        found = draw(Slope(at, slope, noise**2), known, ridge, spread, 300, rng)
+        gradient = matrix @ (theta - at) + axes @ law
+        found = draw(NoisyGradient(at, gradient, noise**2), known, ridge, spread, 300, rng)
         low, high = np.quantile(found, [0.05, 0.95], axis=0)
         hits += int(((low <= theta) & (theta <= high)).sum())
     n = 8 * repeats
@@ -67,19 +67,19 @@ def test_intervals_cover_where_the_model_is_exact(noise):
 
 def test_without_awareness_intervals_are_too_narrow():
     rng = np.random.default_rng(3)
-    seen = Slope(np.zeros(3), np.ones(3), 100.0), Curvature(20 * np.eye(3), 1e-6)
+    seen = NoisyGradient(np.zeros(3), np.ones(3), 100.0), Curvature(20 * np.eye(3), 1e-6)
     aware = draw(*seen, 0.1, 2.0, 4000, rng)
     plugin = draw(*seen, 0.1, 2.0, 4000, rng, aware=False)
     assert np.all(aware.std(axis=0) > 2 * plugin.std(axis=0))
 
 
-def test_looks_are_averaged_by_their_precision():
+def test_curvatures_are_averaged_by_their_precision():
     found = Curvature.mean([Curvature(np.array([[1.0]]), 1.0), Curvature(np.array([[4.0]]), 2.0)])
     assert found.matrix[0, 0] == pytest.approx((1 + 4 / 4) / (1 + 1 / 4))
     assert found.sd == pytest.approx((1 + 1 / 4) ** -0.5)
 
 
 def test_a_step_is_never_far():
-    slope = Slope(np.zeros(2), np.array([1e6, 1.0]), 0.0)
-    there = next_place(slope, Curvature(np.diag([1e-6, 1.0]), 1e-9), 1e-4)
+    gradient = NoisyGradient(np.zeros(2), np.array([1e6, 1.0]), 0.0)
+    there = next_iterate(gradient, Curvature(np.diag([1e-6, 1.0]), 1e-9), 1e-4)
     assert np.linalg.norm(there) <= 8.001

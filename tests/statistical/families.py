@@ -141,7 +141,7 @@ class InformedRegression:
 
     own: Any
 
-    def query(self) -> tacit.Moments:
+    def query(self) -> tacit.queries.Moments:
         return self.own.query()
 
     def posterior(self, release: Release, **options: Any) -> Posterior:
@@ -149,7 +149,7 @@ class InformedRegression:
         d = len(self.own.features)
         features = NormalPrior.of(np.zeros(d), MEAN_ROWS, np.full(d, 1 / WIDE), SD_ROWS)
         prior = RegressionPrior(np.eye(d + 1) / SLOPES**2, 1 / WIDE, SD_ROWS, features)
-        found = draw_matrices(release, self.query(), prior.believed(), how)
+        found = draw_matrices(release, self.query(), prior.moments_density(), how)
         scaled, sigma = draw_regression(found, prior, np.random.default_rng(how.seed))
         draws = {"coef": scaled[:, 1:], "intercept": WIDE * scaled[:, 0], "sigma": WIDE * sigma}
         names = {"coef": ("feature",)}
@@ -181,11 +181,11 @@ FAMILIES: Mapping[str, FamilyCase] = {
         _normal_mean,
         _FEW,
     ),
-    "Normal": FamilyCase(
-        tacit.Normal("x", mean=0, sd=1, **_SPREAD), _reals("x"), _normal(1), _MANY
+    "NormalModel": FamilyCase(
+        tacit.NormalModel("x", mean=0, sd=1, **_SPREAD), _reals("x"), _normal(1), _MANY
     ),
-    "MultivariateNormal": FamilyCase(
-        tacit.MultivariateNormal(("x", "y"), mean=(0, 0), sd=(1, 1), **_SPREAD),
+    "MultivariateNormalModel": FamilyCase(
+        tacit.MultivariateNormalModel(("x", "y"), mean=(0, 0), sd=(1, 1), **_SPREAD),
         _reals("x", "y"),
         _normal(2),
         _MANY,

@@ -44,7 +44,7 @@ def test_intervals_cover_a_secret_number_of_rows(name):
     )
 
 
-@pytest.mark.parametrize("name", ["NormalMean", "Normal", "LinearRegression"])
+@pytest.mark.parametrize("name", ["NormalMean", "NormalModel", "LinearRegression"])
 def test_gaussian_noise_is_calibrated_too(name):
     mechanism = tacit.Gaussian(noise_multiplier=3, delta=1e-6)
     check(calibrate(name, 100, mechanism, "replace_one", FEW), FEW, 0.02)
@@ -52,7 +52,7 @@ def test_gaussian_noise_is_calibrated_too(name):
 
 def test_plugin_intervals_do_not_cover():
     """The check that those above can fail."""
-    for name in ("GammaPoisson", "Normal"):
+    for name in ("GammaPoisson", "NormalModel"):
         found = calibrate(name, 100, tacit.Laplace(0.2), "replace_one", FEW, noise="plugin")
         main = next(iter(found.hits.values()))
         assert main.mean() < 0.75
@@ -76,8 +76,8 @@ def test_weak_default_priors_cover_typical_data():
     hits = []
     for _ in range(400):
         rows = rng.normal(0.1, 0.1, (300, 1))
-        case = FAMILIES["Normal"]
+        case = FAMILIES["NormalModel"]
         release = case.release(rows, tacit.Laplace(0.5), "replace_one")
-        low, high = tacit.Normal("x").posterior(release, draws=1000, chains=2).interval(0.9)
+        low, high = tacit.NormalModel("x").posterior(release, draws=1000, chains=2).interval(0.9)
         hits.append(low <= 1.0 <= high)
     assert abs(np.mean(hits) - 0.9) < 0.03 + alarm(400)

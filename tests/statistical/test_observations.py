@@ -35,7 +35,7 @@ def hospitals(studies, mechanism):
         tacit.Categorical("harm", ["no", "yes"], default="no"),
         neighbours="add_remove",
     )
-    query = tacit.Counts("harm", by="hospital")
+    query = tacit.queries.Counts("harm", by="hospital")
     return p, simulated_release(schema, query, mechanism, counts.ravel(), counts.sum(), seed=5)
 
 

@@ -1,4 +1,4 @@
-"""A sigmoid belief network: normal beliefs about its coefficients from sums that may be noisy."""
+"""A sigmoid belief network: normal posteriors of its coefficients from sums that may be noisy."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, logit
 
-_ROUNDS = 30  # of Newton's method: few, unless prior and rows are far apart
+_ROUNDS = 30  # of Newton's method; few are needed unless prior and data disagree
 
 
 @dataclass(frozen=True)
 class Parts:
-    """Sums over rows, each as a matrix: of hidden units, with visible ones, and of squares.
+    """Sums over rows: of hidden units, of their products with visible ones, and of squares.
 
     `hidden` (..., size) begins with the number of rows; `seen` is (..., visible, size), `squares`
     (..., visible, size, size). `sd` is the noise of one number of the first two; that of squares is
@@ -26,7 +26,7 @@ class Parts:
 
     @classmethod
     def of(cls, vector: np.ndarray, visible: int, size: int, sd: float) -> Parts:
-        """From the numbers in the order of the map; leading axes are draws."""
+        """Return the parts of a vector in the order of the map; leading axes are draws."""
         lead = vector.shape[:-1]
         hidden, rest = vector[..., :size], vector[..., size:]
         seen = rest[..., : visible * size].reshape(*lead, visible, size)
@@ -43,7 +43,7 @@ class Parts:
 
 @dataclass(frozen=True)
 class BeliefNetwork:
-    """Normals: of the hidden units' log odds, and of each visible unit's coefficients."""
+    """Normal posteriors of the hidden units' log odds and each visible unit's coefficients."""
 
     odds: np.ndarray
     odds_sd: np.ndarray
@@ -55,29 +55,29 @@ class BeliefNetwork:
         return self.covariance + self.mean[..., :, None] * self.mean[..., None, :]
 
 
-def believed(parts: Parts, scale: float) -> BeliefNetwork:
-    """The normals that sums make, with a prior of this scale.
+def network_posterior(parts: Parts, scale: float) -> BeliefNetwork:
+    """Return the normal posteriors given sums, with a prior of this scale.
 
-    Eigenvalues of the squares are at least what noise makes of them, so that no direction is
-    thought to be known that is not; counts stay within the number of rows.
+    Eigenvalues of the squares are floored at the noise edge, so that the covariance is not
+    underestimated in any direction; counts are clipped to the number of rows.
     """
     size = parts.hidden.shape[-1]
     rows = np.maximum(parts.hidden[..., :1], max(parts.sd, 1e-9))
     hidden = np.concatenate([rows, np.clip(parts.hidden[..., 1:], 0.0, rows)], axis=-1)
     seen = np.clip(parts.seen, 0.0, hidden[..., None, :])
-    pull = seen - hidden[..., None, :] / 2
+    gradient = seen - hidden[..., None, :] / 2
     values, axes = np.linalg.eigh(parts.squares)
-    # Noise has one size off the diagonal and on it: its largest eigenvalue is about this (Wigner).
+    # The noise edge of a symmetric matrix with equal variances (Wigner).
     floor = 2 * (0.25 * parts.sd) * np.sqrt(size)
     precision = np.maximum(values, floor) + scale**-2.0
-    mean = np.einsum("...ab,...b,...cb,...c->...a", axes, 1 / precision, axes, pull)
+    mean = np.einsum("...ab,...b,...cb,...c->...a", axes, 1 / precision, axes, gradient)
     covariance = np.einsum("...ab,...b,...cb->...ac", axes, 1 / precision, axes)
     odds, odds_sd = _log_odds(hidden[..., 1:], rows, scale)
     return BeliefNetwork(odds, odds_sd, mean, covariance)
 
 
 def _log_odds(on: np.ndarray, rows: np.ndarray, scale: float) -> tuple[np.ndarray, np.ndarray]:
-    """The mode of log odds given how many rows are on, and their standard deviation there."""
+    """Return the posterior mode of log odds given counts, and the Laplace standard deviation."""
     odds = logit((on + 0.5) / (rows + 1))  # the mode is near, unless the prior is narrow
     for _ in range(_ROUNDS):
         p = expit(odds)
@@ -90,7 +90,7 @@ def _log_odds(on: np.ndarray, rows: np.ndarray, scale: float) -> tuple[np.ndarra
 def log_likelihood(
     rows: np.ndarray, odds: np.ndarray, coefficients: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """The log probability of each row: over all hidden states if few, else a sample of them."""
+    """Return the log probability of each row, summed over all hidden states or 4096 random ones."""
     hidden = odds.size
     if hidden <= 12:
         states = (np.arange(2**hidden)[:, None] >> np.arange(hidden)) & 1

@@ -1,4 +1,4 @@
-"""From a released table of counts to draws of the cell probabilities."""
+"""Posterior draws of cell probabilities given a released table of counts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tacit.spec.sampling import NoiseHandling, Sampling
 class CategoricalDraws:
     """Draws of the probabilities (draw, level) and of the number of rows with a value (draw).
 
-    `rng` goes on where these draws ended.
+    `rng` is the generator after these draws.
     """
 
     probability: np.ndarray
@@ -29,7 +29,7 @@ class CategoricalDraws:
 def draw_probabilities(
     release: Release, name: str, prior: np.ndarray, sampling: Sampling
 ) -> CategoricalDraws:
-    """Posterior draws under a Dirichlet prior, for the levels of a one-way table in order."""
+    """Return posterior draws under a Dirichlet prior, in the order of the table's levels."""
     rng = np.random.default_rng(sampling.seed)
     size = sampling.draws * sampling.chains
     if isinstance(release.query, ConjugateDraw):
@@ -65,7 +65,7 @@ def _from_draw(
     size: int,
     rng: np.random.Generator,
 ) -> CategoricalDraws:
-    """The same from a private draw; the plug-in takes the released draws for posterior draws."""
+    """Return posterior draws given private ones; plug-in repeats the released draws."""
     if noise == "plugin":
         seen = released_draws(release)
         return CategoricalDraws(np.resize(seen, (size, seen.shape[1])), np.zeros(size), rng)
@@ -74,23 +74,23 @@ def _from_draw(
 
 
 def known_rows(release: Release, missing: float | None) -> Rows:
-    """What the schema and the public number of units say about the number of rows."""
+    """Return the bounds on the number of rows that schema and public `n` imply."""
     each = release.schema.max_rows_per_unit
     if release.n is not None:
         return Rows(release.n, release.n * each, missing)
-    # Without a public n the rows with a missing value say nothing about the others.
+    # Without a public n, missing rows are not informative about the others.
     units = release.schema.max_units
     return Rows(0, None if units is None else units * each)
 
 
 def project(seen: np.ndarray, total: int | None) -> np.ndarray:
-    """The papers' projection onto the valid range, which forgets the noise."""
+    """Return noisy counts clipped to the valid range (plug-in)."""
     return np.clip(seen, 0.0, np.inf if total is None else total)
 
 
 def dirichlet(concentration: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """One Dirichlet draw for each row of concentrations, safe for tiny ones."""
-    # log Gamma(a) = log Gamma(a + 1) + log(U) / a keeps what would underflow to zero.
+    """Return one Dirichlet draw for each row, without underflow for tiny concentrations."""
+    # In law, log G(a) = log G(a + 1) + log(U) / a, which does not underflow.
     logs = np.log(rng.gamma(concentration + 1)) + np.log(rng.random(concentration.shape)) / (
         concentration
     )

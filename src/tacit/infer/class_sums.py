@@ -1,4 +1,4 @@
-"""Rows by class and level, from noisy sums that are known to add up."""
+"""Denoised counts by class and level, from noisy counts with known sums."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import math
 import numpy as np
 from scipy.special import log_ndtr
 
-_SMALL = 1.5  # standard deviations: what noise alone may well be
-_WIDER = 8  # times, as far as it takes for numbers to add up
-_AT_ONCE = 2_000_000  # numbers
+_SMALL = 1.5  # standard deviations: smaller numbers may be noise
+_WIDER = 8  # most widenings until the numbers can add up
+_AT_ONCE = 2_000_000  # numbers held at once
 
 
 def adding_up(values: np.ndarray, sd: float, first: np.ndarray, totals: np.ndarray) -> np.ndarray:
-    """Non-negative numbers seen with normal noise, that are known to add up.
+    """Return estimates of non-negative numbers with normal noise and known sums.
 
-    They do so in groups along the last axis, one from each of `first` on, to `totals` (..., group).
-    Of normals the difference is shared out evenly. To cut off negative ones would leave too much:
-    that is taken from others near 0, which noise may have made, and not from large ones.
+    Groups along the last axis begin at each of `first` and have sums `totals` (..., group). The
+    difference is shared out evenly first. Truncation at 0 then leaves an excess, which is taken
+    from numbers near 0, since these may be noise, and not from large ones.
     """
     counts = np.diff([*first, values.shape[-1]])
 
@@ -28,9 +28,9 @@ def adding_up(values: np.ndarray, sd: float, first: np.ndarray, totals: np.ndarr
         return np.repeat(numbers, counts, axis=-1)
 
     values = values + each((totals - added(values)) / counts)
-    seen = np.maximum(values / sd, -1e3)  # further out the next line has no digits left
+    seen = np.maximum(values / sd, -1e3)  # the next line loses all digits beyond
     above = np.exp(-0.5 * seen**2 - log_ndtr(seen)) / np.sqrt(2 * np.pi)
-    values = np.maximum(values + sd * above, 0.0)  # the mean, if all one knows is its sign
+    values = np.maximum(values + sd * above, 0.0)  # mean of a truncated normal
     width = np.full(totals.shape, _SMALL)
     for _ in range(_WIDER):
         small = values * np.exp(-((np.maximum(seen, 0.0) / each(width)) ** 6))
@@ -49,12 +49,13 @@ def class_sums(
     n: int | None = None,
     noise: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """How many rows there are of each class, and with each level: from noisy (class, level).
+    """Return the denoised number of rows of each class, and of each (class, level).
 
-    Levels of a feature begin at each of `first`: in every feature a class has the same rows. All
-    rows are `n` where that is known. With standard normal `noise` (draw, class, level): draws.
+    Levels of a feature begin at each of `first`, and every feature's levels of a class have one
+    sum. The sum over classes is `n` where that is known. With standard normal `noise` (draw, class,
+    level), the results are draws.
     """
-    known = 1 / np.diff([*first, values.shape[-1]])  # about rows, by a feature: few levels, much
+    known = 1 / np.diff([*first, values.shape[-1]])  # precision of a feature's sum
 
     def rows_of(cells: np.ndarray) -> np.ndarray:
         return np.asarray(np.add.reduceat(cells, first, axis=-1) @ known / known.sum())
@@ -63,7 +64,7 @@ def class_sums(
     # A sample of rows does not add up to n.
     is_sum = n is not None and abs(rows_of(values).sum() - n) < 5 * rows_sd * len(values) ** 0.5
 
-    def cleared(cells: np.ndarray, times: float) -> tuple[np.ndarray, np.ndarray]:
+    def denoised(cells: np.ndarray, times: float) -> tuple[np.ndarray, np.ndarray]:
         rows = rows_of(cells)
         if sd == 0:
             return rows, cells
@@ -74,8 +75,8 @@ def class_sums(
         return rows, adding_up(cells, times * sd, first, totals)
 
     if noise is None:
-        return cleared(values, 1.0)
-    times = math.sqrt(1 + bool(noise.any()))  # what noise made of small numbers is in draws twice
+        return denoised(values, 1.0)
+    times = math.sqrt(1 + bool(noise.any()))  # values and draws both have noise
     parts = np.array_split(noise, -(-noise.size // _AT_ONCE))
-    draws = [cleared(values + sd * some, times) for some in parts]
+    draws = [denoised(values + sd * part, times) for part in parts]
     return np.concatenate([rows for rows, _ in draws]), np.concatenate([c for _, c in draws])

@@ -1,6 +1,6 @@
 """Conjugate laws of normal data given their moments M = sum of z z', z = (1, u_1, ..., u_D).
 
-A prior is a matrix of moments as well: as if rows with these moments had been seen before.
+A prior is a matrix of moments too: those of pseudo-rows.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tacit.infer.latent_moments import Believed, Factor
+from tacit.infer.latent_moments import Factor, MomentsDensity
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class NormalPrior:
 
     @classmethod
     def of(cls, mean: np.ndarray, mean_rows: float, sd: np.ndarray, sd_rows: float) -> NormalPrior:
-        """Each mean as if seen in `mean_rows` rows, each standard deviation in `sd_rows`."""
+        """Return the prior with `mean_rows` pseudo-rows for means and `sd_rows` for variances."""
         first = np.concatenate([[1.0], mean])
         moments = mean_rows * np.outer(first, first)
         moments[1:, 1:] += np.diag(sd_rows * sd**2)
@@ -31,9 +31,9 @@ class NormalPrior:
     def columns(self) -> int:
         return len(self.moments) - 1
 
-    def believed(self) -> Believed:
+    def moments_density(self) -> MomentsDensity:
         factor = Factor(self.moments, -self.degrees / 2, -0.5)
-        return Believed(
+        return MomentsDensity(
             (factor,), (float(self.columns), float(self.moments[0, 0]), self.degrees, 0.0)
         )
 
@@ -53,16 +53,16 @@ class RegressionPrior:
     features: NormalPrior
 
     def moments(self) -> np.ndarray:
-        """The prior as moments of (1, features, target)."""
+        """Return the prior as moments of (1, features, target)."""
         p = len(self.precision)
         matrix = np.zeros((p + 1, p + 1))
         matrix[:p, :p] = self.precision
         matrix[p, p] = self.sd_rows * self.sd**2
         return matrix
 
-    def believed(self) -> Believed:
+    def moments_density(self) -> MomentsDensity:
         shape, features = self.sd_rows / 2, self.features
-        return Believed(
+        return MomentsDensity(
             (
                 Factor(features.moments, -features.degrees / 2, -0.5),
                 Factor(self.precision, shape - 0.5, 0.5),
@@ -80,7 +80,7 @@ class RegressionPrior:
 def draw_mean_and_covariance(
     moments: np.ndarray, prior: NormalPrior, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """A mean and the Cholesky root of a covariance for each matrix of moments."""
+    """Return a draw of the mean and of a root of the covariance for each moment matrix."""
     total = moments + prior.moments
     rows, d = total[:, 0, 0], prior.columns
     mean = total[:, 0, 1:] / rows[:, None]
@@ -100,7 +100,7 @@ def draw_mean_and_covariance(
 def draw_regression(
     moments: np.ndarray, prior: RegressionPrior, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Coefficients (constant first) and residual standard deviation for each matrix."""
+    """Return a draw of coefficients (constant first) and residual sd for each moment matrix."""
     total = moments + prior.moments()
     p = len(prior.precision)
     precision, cross = total[:, :p, :p], total[:, :p, p]
@@ -115,10 +115,10 @@ def draw_regression(
 
 
 def draw_normal(
-    moments: np.ndarray, believed: Believed, rng: np.random.Generator
+    moments: np.ndarray, density: MomentsDensity, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and a root of the covariance of all columns, as `Believed` has them."""
-    first, *rest = believed.factors
+    """Return a draw of the mean and a root of the covariance of all columns."""
+    first, *rest = density.factors
     features = NormalPrior(first.shift, -2 * first.a)
     d = features.columns
     mean, root = draw_mean_and_covariance(moments[:, : d + 1, : d + 1], features, rng)
@@ -138,7 +138,7 @@ def draw_normal(
 
 
 def log_normal_prior(mean: np.ndarray, covariance: np.ndarray, prior: NormalPrior) -> np.ndarray:
-    """The prior's log density of a mean and a covariance, up to a constant."""
+    """Return the prior log density of a mean and a covariance, up to a constant."""
     rows, d = prior.moments[0, 0], prior.columns
     centre = prior.moments[0, 1:] / rows
     spread = prior.moments[1:, 1:] - rows * np.outer(centre, centre)
@@ -153,7 +153,7 @@ def log_normal_prior(mean: np.ndarray, covariance: np.ndarray, prior: NormalPrio
 def log_regression_prior(
     coefficients: np.ndarray, sigma: np.ndarray, prior: RegressionPrior
 ) -> np.ndarray:
-    """The prior's log density of coefficients and residual standard deviation, likewise."""
+    """Return the prior log density of coefficients and residual sd, up to a constant."""
     p = len(prior.precision)
     square = np.einsum("...i,ij,...j->...", coefficients, prior.precision, coefficients)
     scaled = (square + prior.sd_rows * prior.sd**2) / sigma**2

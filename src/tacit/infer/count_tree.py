@@ -29,20 +29,20 @@ from tacit.infer.latent_counts import (
     drawn_from,
     first_block,
     log_cell,
-    slope_to,
     split_between,
+    tilt_into_bounds,
     tilt_of,
 )
 from tacit.infer.noise import DEPTH, Law
 
 _WIDEST = 2**12
-_PILOT = 64  # draws that tell where the tree's numbers are
+_PILOT = 64  # draws that locate the windows of the tree
 _ROUNDS = 60
 
 
 @dataclass(eq=False)
 class Cell:
-    """A count seen through noise; `place` is its column among the draws, `power` as elsewhere."""
+    """A noisy count; `place` is its column in the draws, `power` the likelihood's exponent."""
 
     seen: float
     law: Law
@@ -65,7 +65,7 @@ class Divided:
 
 @dataclass(eq=False)
 class Alike:
-    """The same rows, divided in several ways."""
+    """Rows divided in several ways, by different columns."""
 
     ways: tuple[Node, ...]
 
@@ -74,7 +74,7 @@ Node = Cell | Divided | Alike
 
 
 def sample_tree(root: Node, rows: Rows, size: int, rng: np.random.Generator) -> np.ndarray:
-    """`size` independent draws of all cells, shape (size, cells); `rows.missing` is not used."""
+    """Return `size` independent draws of all cells (size, cells); ignores `rows.missing`."""
     cells = _cells(root)
     most = np.inf if rows.most is None else float(rows.most)
     for cell in cells:
@@ -115,7 +115,7 @@ def _widen(cell: Cell, most: float) -> None:
 
 
 def _settle(cells: list[Cell], pilot: np.ndarray, most: float) -> bool:
-    """Widen the windows whose edge still matters, as it may under a strong prior."""
+    """Widen the windows with weight at an edge, which a strong prior can cause."""
     grown = False
     for cell in cells:
         width = cell.high - cell.low + 1
@@ -182,7 +182,7 @@ def _tilt(cells: list[Weights], node: Divided, low: int, high: int, block: int) 
         return tilt_of(cells, float(node.prior.sum()), Rows(0, None, block=block))
     edge = min(1.0, (high - low) / 2)  # at the very edge all but one sum would be lost
     about = float(np.clip(node.about / block, low + edge, high - edge))
-    return slope_to(cells, about, about)
+    return tilt_into_bounds(cells, about, about)
 
 
 def _within(weights: Weights, low: int, high: int) -> Weights | None:
@@ -192,13 +192,13 @@ def _within(weights: Weights, low: int, high: int) -> Weights | None:
 
 
 def _extended(weights: Weights, low: int, high: int) -> Weights:
-    """Straight on where the convolution could not tell; a better tilt puts nothing there."""
+    """Extrapolate linearly where the convolution is below rounding error."""
     log = weights.log.copy()
     known = np.isfinite(log)
     at = np.arange(len(log))
     log = np.interp(at, at[known], log[known])
     step = max(1, min(len(log) // 8, 16))
-    rise, fall = DEPTH, -DEPTH  # where all but one sum fell below what can be told from nothing
+    rise, fall = DEPTH, -DEPTH  # where all but one sum fell below rounding error
     if len(log) > step:
         rise, fall = (log[step] - log[0]) / step, (log[-1] - log[-1 - step]) / step
     before = np.arange(low - weights.low, 0)
@@ -293,7 +293,7 @@ def _unblocked(blocks: np.ndarray, a: float, block: int, rng: np.random.Generato
     """A count within each block. Totals then agree to within blocks, far below the noise."""
     counts = block * blocks + rng.integers(-(block // 2), block // 2 + 1, size=blocks.shape)
     log = log_cell(first_block(block), a, 1)
-    chance = np.exp(log - log.max())
+    weight = np.exp(log - log.max())
     first = blocks <= 0
-    counts[first] = rng.choice(len(chance), size=int(first.sum()), p=chance / chance.sum())
+    counts[first] = rng.choice(len(weight), size=int(first.sum()), p=weight / weight.sum())
     return counts

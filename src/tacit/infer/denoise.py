@@ -1,7 +1,8 @@
-"""Many noisy numbers at once: what they were, given what such numbers are usually like.
+"""Denoise many numbers at once: empirical Bayes with a nonparametric prior.
 
-Empirical Bayes with a free prior on a grid (Kiefer and Wolfowitz 1956; Koenker and Mizera 2014):
-the noise is known, so the mixture of all noisy numbers tells how the true ones are spread.
+The prior has free weights on a grid (Kiefer and Wolfowitz 1956; Koenker and Mizera 2014). It is
+estimated by maximum likelihood from all noisy numbers together, since the law of the noise is
+known.
 """
 
 from __future__ import annotations
@@ -14,57 +15,57 @@ import numpy as np
 from tacit.kernels.mixing import exp_below
 
 _compiled = numba.njit(cache=True, nogil=True, parallel=True, error_model="numpy", fastmath=True)
-_apart = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=True)
+_not_inlined = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=True)
 _inlined = numba.njit(inline="always", nogil=True, error_model="numpy", fastmath=True)
 
 _F = np.float32
 _RATIOS = np.concatenate([[0.0], np.geomspace(0.02, 200, 31)])
-_WIDTH = _F(0.19)  # of a point, as a share of it: neighbours on the grid differ by a third
-_NONE = _F(1e-20)  # of the best chance: counts as 0
-_BINS = 6  # numbers that are expected to be large may be spread otherwise than small ones
+_WIDTH = _F(0.19)  # sd of a grid point, as a share of it: neighbours differ by a third
+_NEGLIGIBLE = _F(1e-20)  # likelihood relative to the maximum, flushed to 0
+_BINS = 6  # separate priors by expected magnitude
 _ROUNDS = 15
-_PARTS = 16  # of the work, for the threads
-_ENOUGH = 10_000  # numbers to learn the prior from
+_PARTS = 16  # chunks of work, for the threads
+_ENOUGH = 10_000  # size of the subset that the prior is estimated from
 
 
 def denoised(
     values: np.ndarray, expected: np.ndarray, sd: float, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Posterior means and standard deviations of non-negative numbers seen with normal noise.
+    """Return posterior means and standard deviations of non-negative numbers with normal noise.
 
-    Each is some ratio times what is `expected` of it; how these ratios are spread is learnt from
-    all of them together, apart for what is expected to be small and large.
+    The true number is a ratio times `expected`. The prior of the ratios is estimated from all
+    numbers together, separately in bins of `expected`.
     """
     seen = (values.ravel() / sd).astype(_F)
     scale = np.maximum(expected.ravel() / sd, 1e-6).astype(_F)
-    some = np.arange(seen.size)
+    subset = np.arange(seen.size)
     if seen.size > _ENOUGH:
-        some = rng.choice(seen.size, _ENOUGH, replace=False, shuffle=False)
-    edges = np.quantile(scale[some], np.linspace(0, 1, _BINS + 1)[1:-1])
+        subset = rng.choice(seen.size, _ENOUGH, replace=False, shuffle=False)
+    edges = np.quantile(scale[subset], np.linspace(0, 1, _BINS + 1)[1:-1])
     bins = np.searchsorted(edges, scale)
-    prior = _learnt(seen[some], scale[some], _RATIOS, bins[some], _BINS, _ROUNDS)
-    mean, spread = _given(seen, scale, _RATIOS.astype(_F), bins, prior)
+    prior = _prior_weights(seen[subset], scale[subset], _RATIOS, bins[subset], _BINS, _ROUNDS)
+    mean, spread = _posterior(seen, scale, _RATIOS.astype(_F), bins, prior)
     return sd * mean.reshape(values.shape), sd * spread.reshape(values.shape)
 
 
 def denoised_sizes(values: np.ndarray, sd: float) -> np.ndarray:
-    """Posterior means of positive numbers of which nothing is expected."""
+    """Return posterior means of positive numbers with normal noise, under one common prior."""
     top = max(float(values.max(initial=0.0)), sd)
     grid = np.geomspace(0.02, 1.1 * top / sd, 80)
     seen, scale = (values / sd).astype(_F), np.ones(values.size, _F)
     bins = np.zeros(values.size, np.int64)
-    prior = _learnt(seen, scale, grid, bins, 1, 4 * _ROUNDS)
-    return sd * _given(seen, scale, grid.astype(_F), bins, prior)[0].astype(float)
+    prior = _prior_weights(seen, scale, grid, bins, 1, 4 * _ROUNDS)
+    return sd * _posterior(seen, scale, grid.astype(_F), bins, prior)[0].astype(float)
 
 
-def _learnt(
+def _prior_weights(
     seen: np.ndarray, scale: np.ndarray, grid: np.ndarray, bins: np.ndarray, count: int, rounds: int
 ) -> np.ndarray:
-    """The prior on the grid in each bin, by expectation and maximisation from a flat start."""
-    chances = _chances(seen, scale, grid.astype(_F))
+    """Return the prior weights (bin, grid point), by EM from uniform ones."""
+    likelihoods = _likelihoods(seen, scale, grid.astype(_F))
     priors = np.full((count, grid.size), 1 / grid.size, _F)
     for b in range(count):
-        mine, prior = chances[bins == b], priors[b]
+        mine, prior = likelihoods[bins == b], priors[b]
         for _ in range(rounds):
             share = prior * ((1 / (mine @ prior + _F(1e-30))) @ mine) + _F(1e-3)
             prior[:] = share / share.sum()
@@ -72,11 +73,11 @@ def _learnt(
 
 
 @_inlined
-def _weigh(value: Any, scale: Any, grid: Any, sharp: Any, out: Any) -> None:
-    """How probable one number is at each point of the grid, up to a factor.
+def _likelihood(value: Any, scale: Any, grid: Any, sharp: Any, out: Any) -> None:
+    """Write the likelihood of one number at each grid point to `out`, up to a factor.
 
-    A point stands for what is near it: a normal as wide as points are apart. `sharp` is one over
-    the standard deviation of what is seen at a point.
+    A grid point is a normal law as wide as points are apart. `sharp` receives 1 / the standard
+    deviation of a noisy number at each point.
     """
     for g in range(grid.size):
         here = grid[g] * scale
@@ -84,44 +85,44 @@ def _weigh(value: Any, scale: Any, grid: Any, sharp: Any, out: Any) -> None:
         far = (value - here) * sharp[g]
         out[g] = far * far
     least = out[0]
-    for g in range(grid.size):  # a loop of its own: together the two are not vector code
+    for g in range(grid.size):  # a separate loop: together the two do not vectorise
         least = out[g] if out[g] < least else least
-    _fall(out, least, sharp)
+    _exponentiate(out, least, sharp)
 
 
-@_apart
-def _fall(out: Any, least: Any, sharp: Any) -> None:
-    """From squared distances to chances. In `_weigh` itself it would not become vector code."""
+@_not_inlined
+def _exponentiate(out: Any, least: Any, sharp: Any) -> None:
+    """Turn squared distances into likelihoods; inlined in `_likelihood` it does not vectorise."""
     for g in range(out.size):
-        chance = exp_below(_F(0.5) * (least - out[g]))
-        # What is nearly 0 makes a processor slow, as in `tacit.kernels.mixing`.
-        out[g] = sharp[g] * chance if chance > _NONE else _F(0)
+        likelihood = exp_below(_F(0.5) * (least - out[g]))
+        # Flushed to 0: avoids float32 denormals, ~20x slower (`tacit.kernels.mixing`).
+        out[g] = sharp[g] * likelihood if likelihood > _NEGLIGIBLE else _F(0)
 
 
 @_compiled
-def _chances(seen: Any, scale: Any, grid: Any) -> Any:
+def _likelihoods(seen: Any, scale: Any, grid: Any) -> Any:
     out = np.zeros((seen.size, grid.size), np.float32)
     for part in numba.prange(_PARTS):
         sharp = np.zeros(grid.size, np.float32)
         for i in range(part * seen.size // _PARTS, (part + 1) * seen.size // _PARTS):
-            _weigh(seen[i], scale[i], grid, sharp, out[i])
+            _likelihood(seen[i], scale[i], grid, sharp, out[i])
     return out
 
 
 @_compiled
-def _given(seen: Any, scale: Any, grid: Any, bins: Any, prior: Any) -> Any:
-    """Means and standard deviations given the prior, as distances from what was seen."""
+def _posterior(seen: Any, scale: Any, grid: Any, bins: Any, prior: Any) -> Any:
+    """Return posterior means and standard deviations given the prior weights."""
     mean, spread = np.zeros(seen.size, np.float32), np.zeros(seen.size, np.float32)
     for part in numba.prange(_PARTS):
-        chance, sharp = np.zeros(grid.size, np.float32), np.zeros(grid.size, np.float32)
+        likelihood, sharp = np.zeros(grid.size, np.float32), np.zeros(grid.size, np.float32)
         for i in range(part * seen.size // _PARTS, (part + 1) * seen.size // _PARTS):
             value, b = seen[i], bins[i]
-            _weigh(value, scale[i], grid, sharp, chance)
+            _likelihood(value, scale[i], grid, sharp, likelihood)
             total, first, second = _F(1e-30), _F(0), _F(0)
             for g in range(grid.size):
                 known = sharp[g] * sharp[g]
                 off = (value - grid[g] * scale[i]) * known
-                weight = prior[b, g] * chance[g]
+                weight = prior[b, g] * likelihood[g]
                 total += weight
                 first += weight * off
                 second += weight * (off * off + _F(1) - known)

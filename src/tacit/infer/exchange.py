@@ -1,11 +1,11 @@
-"""Counts behind a tempered Dirichlet draw, by Markov chains that need no normaliser.
+"""Counts given a tempered Dirichlet draw, by Markov chains that need no normaliser.
 
-A move proposes other counts and the normaliser of the draw's law changes with them. Murray,
-Ghahramani and MacKay's (2006) exchange move draws an auxiliary probability vector from the law at
-the proposed counts, with the exact sampler that the wall itself uses, and the normalisers cancel.
-Proposals take some rows away at random and put rows back by Polya's urn: they leave a
-Dirichlet-multinomial law as it is, for any number of rows, so that small and bold moves, and moves
-to another number of rows, are accepted by the same ratio.
+A move proposes other counts and the normaliser of the draw's law changes with them. The exchange
+move of Murray, Ghahramani and MacKay (2006) draws an auxiliary probability vector from the law at
+the proposed counts, with the exact sampler of the mechanism, and the normalisers cancel. Proposals
+remove a random subset of the rows and add rows by Polya's urn. They leave a Dirichlet-multinomial
+law invariant for any number of rows, so that one acceptance ratio serves small and large moves, and
+moves to another number of rows.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from scipy.special import gammaln
 
 from tacit.laws import truncated_dirichlet
 
-_KEPT = np.array([0.0, 0.5, 0.8, 0.95, 0.99])  # shares of the rows that a move leaves alone
+_KEPT = np.array([0.0, 0.5, 0.8, 0.95, 0.99])  # shares of the rows that a move keeps
 _BURN, _THIN = 50, 5
 _MOST_CHAINS, _MOST_AUXILIARY = 400, 20_000
 
@@ -48,26 +48,26 @@ class RowNumbers(Protocol):
 def sample_counts_by_exchange(
     law: Tempered, prior: np.ndarray, totals: RowNumbers, size: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """`size` draws of the counts, shape (size, levels), from many short chains."""
+    """Return `size` draws of the counts, shape (size, levels), from many short chains."""
     chains = min(_MOST_CHAINS, -(-size // 4), max(10, _MOST_AUXILIARY // len(law.draws)))
     guide = _guide(law, prior, totals.typical)
     counts = _urn(np.tile(guide, (chains, 1)), totals.drawn(chains, rng), rng)
     kept = []
     steps = _BURN + _THIN * -(-size // chains)
     for step in range(steps):
-        counts = _moved(counts, law, prior, guide, totals, rng)
+        counts = _exchange_step(counts, law, prior, guide, totals, rng)
         if step >= _BURN and (step - _BURN) % _THIN == _THIN - 1:
             kept.append(counts)
     return np.concatenate(kept)[:size]
 
 
 def _guide(law: Tempered, prior: np.ndarray, rows: float) -> np.ndarray:
-    """A Dirichlet law for the parameter, a little wider than what the draws say."""
+    """Return a Dirichlet proposal for the parameter, half as concentrated as the draws suggest."""
     seen = rows * len(law.draws) / (2 * law.temperature)
     return prior + seen * law.draws.mean(axis=0)
 
 
-def _moved(
+def _exchange_step(
     counts: np.ndarray,
     law: Tempered,
     prior: np.ndarray,
@@ -75,7 +75,7 @@ def _moved(
     totals: RowNumbers,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """One move of every chain."""
+    """Return the counts of every chain after one exchange move."""
     proposed = _proposed(counts, guide, totals, rng)
     change = (proposed - counts) / law.temperature
     at = law.base + proposed / law.temperature
@@ -91,7 +91,7 @@ def _moved(
 
 
 def _relative(counts: np.ndarray, prior: np.ndarray, guide: np.ndarray) -> np.ndarray:
-    """log Dirichlet-multinomial under the prior, relative to that under the guide."""
+    """Return the log ratio of Dirichlet-multinomials under the prior and under the guide."""
     rows = counts.sum(axis=1)
     cells = gammaln(counts + prior) - gammaln(counts + guide)
     return cells.sum(axis=1) - gammaln(rows + prior.sum()) + gammaln(rows + guide.sum())
@@ -111,7 +111,7 @@ def _proposed(
 
 
 def _thinned(counts: np.ndarray, left: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """`left` rows of each chain, chosen at random."""
+    """Return the counts of `left` rows of each chain, chosen without replacement."""
     kept = np.zeros_like(counts)
     rest = counts.sum(axis=1)
     for j in range(counts.shape[1] - 1):
@@ -123,6 +123,6 @@ def _thinned(counts: np.ndarray, left: np.ndarray, rng: np.random.Generator) -> 
 
 
 def _urn(concentration: np.ndarray, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Counts of so many rows whose probabilities are Dirichlet."""
+    """Return Dirichlet-multinomial counts of `rows` rows."""
     weight = np.maximum(rng.standard_gamma(concentration), 1e-300)
     return rng.multinomial(rows, weight / weight.sum(axis=1, keepdims=True))

@@ -35,8 +35,8 @@ def _weigh(theta, cell, score, p):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True)
-def _slope(theta, cell, t, n, sd, score, p, out):  # type: ignore[no-untyped-def]
-    """log p(theta | cells) and its gradient."""
+def _gradient(theta, cell, t, n, sd, score, p, out):  # type: ignore[no-untyped-def]
+    """Return log p(theta | cells), and write its gradient to `out`."""
     log_z = _weigh(theta, cell, score, p)
     out[:] = t - theta / sd**2
     for x in range(p.size):
@@ -48,9 +48,9 @@ def _slope(theta, cell, t, n, sd, score, p, out):  # type: ignore[no-untyped-def
 @numba.njit(cache=True)
 def _hamiltonian(theta, factor, cell, t, n, sd, step, score, p):  # type: ignore[no-untyped-def]
     """One Hamiltonian move of theta given the cells; returns it and whether it was accepted."""
-    slope = np.empty(theta.size)
-    log = _slope(theta, cell, t, n, sd, score, p, slope)
-    force = factor.T @ slope
+    gradient = np.empty(theta.size)
+    log = _gradient(theta, cell, t, n, sd, score, p, gradient)
+    force = factor.T @ gradient
     speed = np.random.standard_normal(theta.size)
     energy = log - 0.5 * (speed * speed).sum()
     at = theta.copy()
@@ -58,8 +58,8 @@ def _hamiltonian(theta, factor, cell, t, n, sd, step, score, p):  # type: ignore
     for _ in range(1 + np.random.randint(8)):
         speed = speed + 0.5 * size * force
         at = at + size * (factor @ speed)
-        log = _slope(at, cell, t, n, sd, score, p, slope)
-        force = factor.T @ slope
+        log = _gradient(at, cell, t, n, sd, score, p, gradient)
+        force = factor.T @ gradient
         speed = speed + 0.5 * size * force
     if np.log(np.random.random()) < log - 0.5 * (speed * speed).sum() - energy:
         return at, True
@@ -82,8 +82,8 @@ def run_known(theta, factor, cell, t, n, sd, size, every, burn, seed):  # type: 
 
 
 @numba.njit(cache=True)
-def _pull(theta, cell, y, scale, power, heavy, n, sd, score, p, out):  # type: ignore[no-untyped-def]
-    """Roughly the gradient of log p(theta | noisy cells): cells at their expectations."""
+def _approximate_gradient(theta, cell, y, scale, power, heavy, n, sd, score, p, out):  # type: ignore[no-untyped-def]
+    """Write an approximate gradient of log p(theta | noisy cells): cells at their expectations."""
     _weigh(theta, cell, score, p)
     mean = np.zeros(theta.size)
     for x in range(p.size):
@@ -118,7 +118,7 @@ def _together(  # type: ignore[no-untyped-def]
     are those of prior, noise and speed.
     """
     force = np.empty(theta.size)
-    _pull(theta, cell, y, scale, power, heavy, rate, sd, score, p, force)
+    _approximate_gradient(theta, cell, y, scale, power, heavy, rate, sd, score, p, force)
     speed = np.random.standard_normal(theta.size)
     log = 0.5 * (speed * speed).sum() + 0.5 * (theta * theta).sum() / sd**2
     log -= log_noise(t, y, scale, power, heavy)
@@ -128,7 +128,7 @@ def _together(  # type: ignore[no-untyped-def]
     paces = 1 + np.random.randint(min(40, int(3.0 / step)))  # about half a turn at most
     for pace in range(paces):
         at = at + size * (wide @ speed)
-        _pull(at, cell, y, scale, power, heavy, rate, sd, score, p2, force)
+        _approximate_gradient(at, cell, y, scale, power, heavy, rate, sd, score, p2, force)
         speed = speed + (1.0 if pace + 1 < paces else 0.5) * size * (wide.T @ force)
     follow(m, rate * p, rate * p2, fixed, m2)
     margins(m2, cell, t2)
@@ -175,11 +175,11 @@ def run_chain(  # type: ignore[no-untyped-def]
     margins(m, cell, t)
     out, totals = np.empty((size, theta.size)), np.empty(size)
     step, stride_both, share, keep = 0.5, 0.5, 0.5, 0.5
-    hot = max(1.0, np.sqrt(max(rows, 1.0)) / scale.min())
+    temperature = max(1.0, np.sqrt(max(rows, 1.0)) / scale.min())
     tries = min(max(4 * states, 64), 500)
     for sweep in range(burn + size * every):
         warm = sweep < burn
-        width = scale * hot ** max(0.0, 1.0 - 2.0 * sweep / burn) if warm else scale
+        width = scale * temperature ** max(0.0, 1.0 - 2.0 * sweep / burn) if warm else scale
         theta, good = _hamiltonian(theta, factor, cell, t, float(m.sum()), sd, step, score, p)
         step = _tuned(step, good, 0.8, warm)
         theta, good = _together(

@@ -134,17 +134,17 @@ def _margins(
     state = np.empty(len(theta), dtype=np.int64)
     step = max(1, 2_000_000 // field.cell.size)
     for start in range(0, len(theta), step):
-        some = theta[start : start + step]
-        score = some[:, field.cell].sum(axis=2)
+        chunk = theta[start : start + step]
+        score = chunk[:, field.cell].sum(axis=2)
         weight = np.exp(score - score.max(axis=1, keepdims=True))
         p = weight / weight.sum(axis=1, keepdims=True)
         upto = np.cumsum(p, axis=1)
         state[start : start + step] = (upto < rng.random((len(p), 1))).sum(axis=1)
         for cell in field.cell.T:
             first, size = int(cell.min()), int(cell.max() - cell.min()) + 1
-            hot = np.zeros((len(cell), size))
-            hot[np.arange(len(cell)), cell - first] = 1.0
-            margins[start : start + step, first : first + size] = p @ hot
+            one_hot = np.zeros((len(cell), size))
+            one_hot[np.arange(len(cell)), cell - first] = 1.0
+            margins[start : start + step, first : first + size] = p @ one_hot
     codes = np.unravel_index(np.minimum(state, len(field.cell) - 1), sizes)
     ends = np.cumsum([math.prod(part.shape[1:]) for part in potentials])[:-1]
     parts = np.split(margins, ends, axis=1)

@@ -1,14 +1,14 @@
-"""What a private posterior draw says about the counts it came from.
+"""The posterior of counts given private draws of a tempered posterior.
 
-A released draw is not a draw of the posterior: it is one of a tempered, truncated posterior, and
-its law is known. Given the counts s of the levels,
+A released draw is one of a tempered, truncated posterior, not of the posterior, and its law is
+known. Given the counts s of the levels,
 
     theta~ | s  has the density  prod_j theta~_j^(c_j(s) - 1) / Z(c(s)),  all theta~_j >= a0,
 
 with c(s) = prior of the query + s / T. The counts are Dirichlet-multinomial under the model's own
 prior, which need not be the query's, so that p(s | theta~) is known too, and the parameter given s
-is Dirichlet(prior + s). The truncation belongs to the mechanism alone: nobody believes that rare
-levels do not exist, and the parameter may be smaller than a0.
+is Dirichlet(prior + s). The truncation belongs to the mechanism alone and not to the model: the
+parameter may be smaller than a0.
 
 Two levels and a known number of rows: all s are enumerated. Otherwise Z has no closed form and
 cancels by an auxiliary draw (`infer/exchange.py`).
@@ -39,27 +39,27 @@ _MOST_ROWS = 10**9
 
 @dataclass(frozen=True)
 class Totals:
-    """How many rows may have a value, and how probable each number is before the draw."""
+    """Possible numbers of rows with a value, and the prior weight of each."""
 
     rows: np.ndarray
-    chance: np.ndarray
+    weight: np.ndarray
 
     @property
     def known(self) -> bool:
         return len(self.rows) == 1
 
     def drawn(self, size: int, rng: np.random.Generator) -> np.ndarray:
-        edges = np.cumsum(self.chance)
+        edges = np.cumsum(self.weight)
         which = np.searchsorted(edges, rng.random(size) * edges[-1], side="right")
         return self.rows[np.minimum(which, len(self.rows) - 1)]
 
     @property
     def typical(self) -> float:
-        return float(self.chance @ self.rows / self.chance.sum())
+        return float(self.weight @ self.rows / self.weight.sum())
 
 
 def check_usable(schema: Schema) -> None:
-    """A draw says next to nothing about how many rows there are: something else must."""
+    """Raise ModelError where the number of rows has no public bound: a draw does not tell it."""
     if schema.neighbours == "add_remove" and schema.max_units is None:
         raise ModelError(
             "Expected Schema(..., max_units=...): under add_remove the number of units is secret, "
@@ -68,14 +68,14 @@ def check_usable(schema: Schema) -> None:
 
 
 def released_draws(release: Release) -> np.ndarray:
-    """The draws, shape (draw, level)."""
+    """Return the released draws, shape (draw, level)."""
     return release.table("p").value
 
 
 def sample_counts_from_draw(
     release: Release, prior: np.ndarray, size: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """`size` draws of the true counts, shape (size, levels)."""
+    """Return `size` draws of the true counts, shape (size, levels)."""
     law = tempered(release)
     totals = possible_rows(release)
     if totals.known and law.draws.shape[1] == 2:
@@ -84,7 +84,7 @@ def sample_counts_from_draw(
 
 
 def tempered(release: Release) -> Tempered:
-    """The law that was drawn from, as a function of the counts."""
+    """Return the law of the released draws as a function of the counts."""
     query, temperature = release.query, release.noise[0].scale
     assert isinstance(query, ConjugateDraw)
     base = np.array(query.law.prior)
@@ -94,7 +94,7 @@ def tempered(release: Release) -> Tempered:
 
 
 def possible_rows(release: Release) -> Totals:
-    """The weights of `Rows` on the number of rows with a value, missing ones summed out."""
+    """Return prior weights of the number of rows with a value, missing ones summed out."""
     schema = release.schema
     check_usable(schema)
     assert isinstance(release.query, ConjugateDraw)
@@ -109,40 +109,40 @@ def possible_rows(release: Release) -> Totals:
         return Totals(np.array([most]), np.ones(1))
     block = most // _MOST_COUNTS | 1
     rows = Rows(least, most, None if total else 0.0).in_blocks(block)
-    some = np.arange(rows.most + 1)  # type: ignore[operator]
-    log_all = rows.log_all(some)
-    everyone = np.exp(log_all - log_all.max())
-    weight = everyone if total else _with_missing(some, everyone, rows)
+    counts = np.arange(rows.most + 1)  # type: ignore[operator]
+    log_all = rows.log_all(counts)
+    all_rows = np.exp(log_all - log_all.max())
+    weight = all_rows if total else _with_missing(counts, all_rows, rows)
     kept = weight > 0
-    return Totals(np.minimum(some[kept] * block, most), weight[kept])
+    return Totals(np.minimum(counts[kept] * block, most), weight[kept])
 
 
-def _with_missing(some: np.ndarray, everyone: np.ndarray, rows: Rows) -> np.ndarray:
-    """Weights of T rows with a value: the sum over m of those of T + m rows, m of them missing."""
-    present = np.exp(log_cell(some, rows.present, rows.block))
-    missing = np.exp(log_cell(some, MISSING, rows.block))
-    if np.count_nonzero(everyone) == 1:  # the number of all rows is known
+def _with_missing(counts: np.ndarray, all_rows: np.ndarray, rows: Rows) -> np.ndarray:
+    """Return the weights of T rows with a value: sums over m of those of T + m, m missing."""
+    present = np.exp(log_cell(counts, rows.present, rows.block))
+    missing = np.exp(log_cell(counts, MISSING, rows.block))
+    if np.count_nonzero(all_rows) == 1:  # the number of rows is known
         return present * missing[::-1]
-    mixed = fftconvolve(everyone, missing[::-1])[len(some) - 1 :]
+    mixed = fftconvolve(all_rows, missing[::-1])[len(counts) - 1 :]
     return present * np.maximum(mixed, 0.0)
 
 
 def enumerated(
     law: Tempered, prior: np.ndarray, rows: int, size: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Exact draws of two counts that sum to `rows`."""
+    """Return exact draws of two counts that sum to `rows`, shape (size, 2)."""
     block = rows // _MOST_COUNTS + 1
     second = np.arange(0, rows + 1, block)
     log = log_posterior(law, prior, rows, second)
-    chance = np.exp(log - log.max())
-    drawn = second[rng.choice(len(second), size=size, p=chance / chance.sum())]
+    weight = np.exp(log - log.max())
+    drawn = second[rng.choice(len(second), size=size, p=weight / weight.sum())]
     if block > 1:
         drawn = np.minimum(drawn + rng.integers(0, block, size=size), rows)
     return np.stack([rows - drawn, drawn], axis=1)
 
 
 def log_posterior(law: Tempered, prior: np.ndarray, rows: int, second: np.ndarray) -> np.ndarray:
-    """log p(s | draws) up to a constant, for counts (rows - s, s)."""
+    """Return log p(s | draws) up to a constant, for counts (rows - s, s)."""
     first = rows - second
     log = gammaln(first + prior[0]) - gammaln(first + 1)
     log += gammaln(second + prior[1]) - gammaln(second + 1)
@@ -152,7 +152,7 @@ def log_posterior(law: Tempered, prior: np.ndarray, rows: int, second: np.ndarra
 
 
 def _log_normalisers(law: Tempered, rows: int, second: np.ndarray) -> np.ndarray:
-    """log Z for each s; where there are many, through a spline, since it is smooth in s."""
+    """Return log Z for each s, interpolated by a cubic spline where there are many."""
 
     def at(s: np.ndarray) -> np.ndarray:
         a, b = law.base[1] + s / law.temperature, law.base[0] + (rows - s) / law.temperature

@@ -1,8 +1,8 @@
-"""What a private draw of a normal mean says about the sum it came from.
+"""The likelihood of a sum given private draws of a normal mean.
 
-The draw is from a tempered normal posterior, within bounds or not, and its law given the sum s and
-the number of rows n is known: its centre moves with s, its precision with n. `infer/from_draw.py`
-does the same for counts.
+A draw is from a tempered normal posterior, truncated or not. Given the sum s and the number of rows
+n its law is known: the centre is linear in s, the precision linear in n. `infer/from_draw.py` is
+the analogue for counts.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ class DrawnMean:
     def window(
         self, family: OneParameter, at: np.ndarray, n: float
     ) -> tuple[np.ndarray, np.ndarray]:
-        return family.window(at, n)  # a draw is never sharper about the sum than its own law is
+        return family.window(
+            at, n
+        )  # the draw's likelihood is never narrower than the family's window
 
     def log(self, s: np.ndarray, n: float) -> np.ndarray:
         prior_mean, prior_sd = self.law.prior
@@ -53,7 +55,7 @@ class DrawnMean:
 
 
 def released_means(release: Release) -> np.ndarray:
-    """The draws in the column's units."""
+    """Return the released draws in the column's units."""
     origin, unit = normal_law_of(release).measure(_prior_temperature(release))
     return origin + unit * release.table("mean").value
 
@@ -70,7 +72,7 @@ def normal_law_of(release: Release) -> BoundedNormal:
 
 
 def mean_drawn(release: Release) -> tuple[DrawnMean, RowsSeen]:
-    """The draws, and what is known of the number of rows behind them."""
+    """Return the released draws with their law, and the prior of the number of rows."""
     schema, law = release.schema, normal_law_of(release)
     kept = _prior_temperature(release)
     drawn = DrawnMean(released_means(release), law, release.noise[0].scale, kept)

@@ -1,10 +1,11 @@
-"""What private draws of regression coefficients say about the true ones.
+"""The posterior of regression coefficients given private draws of them.
 
 The law of a draw given the rows' moments M is known up to its normaliser: normal within a ball.
-Many short chains hold moments: new coefficients are proposed, and moments simulated from them;
-Murray, Ghahramani and MacKay's (2006) exchange move cancels the normaliser by an auxiliary draw at
-the proposed moments. In between the parameters are drawn anew given the moments; but these moments
-say more about them than was released, so that every parameter has bold moves of its own as well.
+The state of each of many short chains is a matrix of moments. New coefficients are proposed, and
+moments simulated from them; the exchange move of Murray, Ghahramani and MacKay (2006) cancels the
+normaliser by an auxiliary draw at the proposed moments. In between, the parameters are drawn given
+the moments. These are more informative than the release, so that Gibbs steps alone mix slowly:
+every parameter also has proposals with larger steps.
 """
 
 from __future__ import annotations
@@ -42,29 +43,29 @@ class DrawnCoefficients:
     prior: float  # precision of the prior that was drawn with
 
     def law_at(self, moments: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Slope and precision of the normal law for each matrix of moments."""
+        """Return precision times mean, and precision, of the normal law for each moment matrix."""
         p = len(self.law.features) + 1
         precision = moments[:, :p, :p] / self.variance + self.prior * np.eye(p)
         return moments[:, :p, p] / self.variance, precision
 
-    def log(self, x: np.ndarray, slope: np.ndarray, precision: np.ndarray) -> np.ndarray:
-        """log density of points (matrix, draw, coefficient) without normaliser, added up."""
-        curve = np.einsum("nki,nij,nkj->n", x, precision, x)
-        return np.einsum("nki,ni->n", x, slope) - 0.5 * curve
+    def log(self, x: np.ndarray, precision_mean: np.ndarray, precision: np.ndarray) -> np.ndarray:
+        """Return the unnormalised log density summed over points (matrix, draw, coefficient)."""
+        quadratic = np.einsum("nki,nij,nkj->n", x, precision, x)
+        return np.einsum("nki,ni->n", x, precision_mean) - 0.5 * quadratic
 
     def auxiliary(
-        self, slope: np.ndarray, precision: np.ndarray, rng: np.random.Generator
+        self, precision_mean: np.ndarray, precision: np.ndarray, rng: np.random.Generator
     ) -> np.ndarray:
-        """As many draws from the law of each matrix as were released."""
+        """Return auxiliary draws (matrix, draw, coefficient), as many a matrix as were released."""
         times = len(self.draws)
-        mean = np.linalg.solve(precision, slope[..., None])[..., 0]
+        mean = np.linalg.solve(precision, precision_mean[..., None])[..., 0]
         drawn = ball_normal.sample(
             np.repeat(mean, times, axis=0),
             np.repeat(precision, times, axis=0),
             self.law.radius,
             lambda n: 1 - rng.random(n),
         )
-        return drawn.reshape(len(slope), times, -1)
+        return drawn.reshape(len(precision_mean), times, -1)
 
 
 def released_coefficients(release: Release) -> DrawnCoefficients:
@@ -80,17 +81,19 @@ def released_coefficients(release: Release) -> DrawnCoefficients:
 def matrices_from_draw(
     release: Release, prior: RegressionPrior, sampling: Sampling, rng: np.random.Generator
 ) -> np.ndarray:
-    """Draws of the moments' matrix given released coefficients."""
+    """Return draws of the moment matrix given released coefficients."""
     seen = released_coefficients(release)
     size = sampling.chains * sampling.draws
     chains = min(_MOST_CHAINS, size)
     rows = _rows(release, seen.law)
-    state = _started(seen, prior, rows, chains, rng)
+    state = _initial(seen, prior, rows, chains, rng)
     _, precision = seen.law_at(state)
-    shape = np.linalg.cholesky(np.linalg.inv(precision.mean(axis=0)))  # of all steps
+    shape = np.linalg.cholesky(
+        np.linalg.inv(precision.mean(axis=0))
+    )  # covariance root of all proposals
     kept = []
     for step in range(_BURN + _THIN * -(-size // chains)):
-        state = _moved(state, seen, prior, rows, shape, rng)
+        state = _exchange_step(state, seen, prior, rows, shape, rng)
         if step >= _BURN and (step - _BURN) % _THIN == _THIN - 1:
             kept.append(state)
     return np.concatenate(kept)[:size]
@@ -99,7 +102,7 @@ def matrices_from_draw(
 def _rows(
     release: Release, law: BallRegression
 ) -> Callable[[int, np.random.Generator], np.ndarray]:
-    """A sampler of the number of complete rows before anything is known of them."""
+    """Return a sampler of the prior of the number of complete rows."""
     schema = release.schema
     check_usable(schema)
     columns = (*law.features, law.target)
@@ -113,18 +116,18 @@ def _rows(
     missing = units if release.n is not None and not total else None
     least = float(units) if release.n is not None and total else 0.0
     seen = RowsSeen.unseen(least, float(units * each), log_rows_prior(missing, each))
-    chance = np.exp(seen.log - seen.log.max())
-    return lambda size, rng: rng.choice(seen.n, size, p=chance / chance.sum())
+    weight = np.exp(seen.log - seen.log.max())
+    return lambda size, rng: rng.choice(seen.n, size, p=weight / weight.sum())
 
 
-def _started(
+def _initial(
     seen: DrawnCoefficients,
     prior: RegressionPrior,
     rows: Callable[[int, np.random.Generator], np.ndarray],
     chains: int,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """Moments simulated from the released coefficients themselves."""
+    """Return initial moments, simulated from the released coefficients."""
     n = rows(chains, rng)
     d = len(seen.law.features)
     none = np.zeros((chains, d + 1, d + 1))
@@ -133,7 +136,7 @@ def _started(
     return simulated(n, centre, root, coefficients, np.full(chains, prior.sd), rng)
 
 
-def _moved(
+def _exchange_step(
     moments: np.ndarray,
     seen: DrawnCoefficients,
     prior: RegressionPrior,
@@ -141,13 +144,13 @@ def _moved(
     shape: np.ndarray,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """One move of every chain."""
+    """Return the moments of every chain after one exchange move."""
     d = prior.features.columns
     centre, root = draw_mean_and_covariance(moments[:, : d + 1, : d + 1], prior.features, rng)
     coefficients, sigma = draw_regression(moments, prior, rng)
-    slope, precision = seen.law_at(moments)
-    bold = rng.choice([0.0, 0.3, 1.0, 2.0], size=(len(moments), 1)) / np.sqrt(d + 1)
-    proposed = coefficients + bold * (rng.standard_normal(coefficients.shape) @ shape.T)
+    precision_mean, precision = seen.law_at(moments)
+    scale = rng.choice([0.0, 0.3, 1.0, 2.0], size=(len(moments), 1)) / np.sqrt(d + 1)
+    proposed = coefficients + scale * (rng.standard_normal(coefficients.shape) @ shape.T)
     log = -log_regression_prior(coefficients, sigma, prior)
     sigma, log_sigma = _scaled(sigma, rng)
     log += log_regression_prior(proposed, sigma, prior) + log_sigma
@@ -155,18 +158,20 @@ def _moved(
     log += log_features
     n = np.where(rng.random(len(moments)) < 0.5, moments[:, 0, 0], rows(len(moments), rng))
     others = simulated(n, centre, root, proposed, sigma, rng)
-    other_slope, other_precision = seen.law_at(others)
-    auxiliary = seen.auxiliary(other_slope, other_precision, rng)
+    other_precision_mean, other_precision = seen.law_at(others)
+    auxiliary = seen.auxiliary(other_precision_mean, other_precision, rng)
     observed = np.broadcast_to(seen.draws, auxiliary.shape)
-    log += seen.log(observed, other_slope, other_precision) - seen.log(observed, slope, precision)
-    log += seen.log(auxiliary, slope, precision)
-    log -= seen.log(auxiliary, other_slope, other_precision)
+    log += seen.log(observed, other_precision_mean, other_precision) - seen.log(
+        observed, precision_mean, precision
+    )
+    log += seen.log(auxiliary, precision_mean, precision)
+    log -= seen.log(auxiliary, other_precision_mean, other_precision)
     accepted = np.log(1 - rng.random(len(moments))) <= log
     return np.where(accepted[:, None, None], others, moments)
 
 
 def _scaled(sigma: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Another residual standard deviation now and then, and the log of its Jacobian."""
+    """Return residual standard deviations, half of them rescaled, and log Jacobians."""
     by = rng.choice([0.0, 0.0, 0.1, 0.7], size=len(sigma)) * rng.standard_normal(len(sigma))
     return sigma * np.exp(by), by
 
@@ -174,10 +179,10 @@ def _scaled(sigma: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np
 def _other_features(
     centre: np.ndarray, root: np.ndarray, prior: RegressionPrior, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Features moved or stretched, one or the other, and the log of what that is worth."""
+    """Return feature means and covariance roots after a shift or a scaling, and log ratios."""
     chains, d = centre.shape
-    bold = rng.choice([0.0, 0.0, 0.3, 1.5], size=(chains, 1)) / np.sqrt(d)
-    by = bold * rng.standard_normal((chains, d))
+    scale = rng.choice([0.0, 0.0, 0.3, 1.5], size=(chains, 1)) / np.sqrt(d)
+    by = scale * rng.standard_normal((chains, d))
     move = rng.random((chains, 1)) < 0.5
     covariance = root @ root.swapaxes(1, 2)
     sd = np.sqrt(np.einsum("nii->ni", covariance))
@@ -197,10 +202,10 @@ def simulated(
     sigma: np.ndarray,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """Moments of n rows of (1, features, target) under each set of parameters."""
+    """Return moments of n simulated rows of (1, features, target) for each set of parameters."""
     chains, d = centre.shape
     white = _white_moments(n, d + 1, rng)  # of n rows of (1, d + 1 standard normal numbers)
-    # A row is a linear map of them: features = centre + root z, target = its line + sigma e.
+    # A row is a linear map of (1, z, e): features = centre + root z, target = mean + sigma e.
     linear = np.zeros((chains, d + 2, d + 2))
     linear[:, 0, 0] = 1
     linear[:, 1:-1, 0], linear[:, 1:-1, 1:-1] = centre, root
@@ -211,7 +216,7 @@ def simulated(
 
 
 def _white_moments(n: np.ndarray, width: int, rng: np.random.Generator) -> np.ndarray:
-    """Moments of n rows of (1, z), z standard normal: Bartlett's decomposition, or row by row."""
+    """Return moments of n rows of (1, z), z standard normal (Bartlett; row by row if few)."""
     chains = len(n)
     moments = np.zeros((chains, width + 1, width + 1))
     few = n <= max(_FEW, width + 1)

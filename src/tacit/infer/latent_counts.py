@@ -1,4 +1,4 @@
-"""The exact posterior of a Dirichlet-categorical model whose counts were seen through noise.
+"""The exact posterior of a Dirichlet-categorical model given noisy counts.
 
 Given the true counts s, the data are Dirichlet-multinomial, and the noise of each cell is
 independent. Hence
@@ -26,9 +26,9 @@ from scipy.special import digamma, gammaln, logsumexp
 from tacit.infer.noise import DEPTH, Law
 
 _WIDEST = 2**15  # a window with more counts than this is cut into blocks
-_FLOOR = 1e-14  # what a Fourier convolution cannot tell from nothing
+_FLOOR = 1e-14  # relative rounding error of a Fourier convolution
 
-# Weak priors on what no one asked about (docs/adr/0002, docs/calibration.md): an unknown number of
+# Weak priors on nuisance parameters (docs/adr/0002, docs/calibration.md): an unknown number of
 # rows is Poisson with Jeffreys' prior on its rate; a value is missing with a probability that is
 # Beta(1/4, 1/2).
 ROWS = 0.5
@@ -37,7 +37,7 @@ MISSING, PRESENT = 0.25, 0.5
 
 @dataclass(frozen=True)
 class Rows:
-    """What is known of the number of rows: bounds, and a noisy count of those without a value.
+    """Bounds on the number of rows, and a noisy count of those without a value.
 
     `most` is None where there is no bound, `missing` where every row counted has a value. All
     numbers are in blocks of `block` rows.
@@ -58,17 +58,17 @@ class Rows:
         return 1.0 if self.missing is None else PRESENT
 
     def log_with_value(self, rows: np.ndarray, concentration: float) -> np.ndarray:
-        """log V: weight of a number of rows that have a value."""
+        """Return log V, the log weight of the number of rows that have a value."""
         n = self.block * rows
         return gammaln(n + self.present) - gammaln(n + concentration)
 
-    def slope_with_value(self, rows: float, concentration: float) -> float:
-        """The slope of log V."""
+    def log_derivative_with_value(self, rows: float, concentration: float) -> float:
+        """Return the derivative of log V in the number of rows."""
         n = self.block * rows
         return self.block * float(digamma(n + self.present) - digamma(n + concentration))
 
     def log_all(self, rows: np.ndarray) -> np.ndarray:
-        """log W: weight of a number of rows in all."""
+        """Return log W, the log weight of the number of all rows."""
         inside = (rows >= self.least) & (rows <= (np.inf if self.most is None else self.most))
         n = self.block * rows
         log = gammaln(n + ROWS) - gammaln(n + 1.0)
@@ -91,15 +91,15 @@ class Weights:
     def plus(self, log: np.ndarray) -> Weights:
         return Weights(self.low, self.log + log)
 
-    def tilted(self, slope: float) -> Weights:
-        return self.plus(slope * self.support)
+    def tilted(self, tilt: float) -> Weights:
+        return self.plus(tilt * self.support)
 
     @property
     def relative(self) -> np.ndarray:
         return np.exp(self.log - self.log.max())
 
     def trimmed(self) -> Weights:
-        """Without the ends that are too small to be told from rounding."""
+        """Return the weights without the ends that are below rounding error."""
         kept = np.flatnonzero(self.log >= self.log.max() + np.log(_FLOOR))
         return Weights(self.low + int(kept[0]), self.log[kept[0] : kept[-1] + 1])
 
@@ -114,14 +114,14 @@ def sample_counts(
     *,
     power: float = 1.0,
 ) -> np.ndarray:
-    """`size` independent draws of the true counts, shape (size, cells).
+    """Return `size` independent draws of the true counts, shape (size, cells).
 
-    `power` weighs the noise's likelihood. It is one half where two cells share one measurement, y
-    and n - y, since the law is symmetric.
+    `power` is an exponent of the noise's likelihood. It is one half where two cells share one
+    measurement, y and n - y, since the law is symmetric.
     """
     widest = max(high - low for low, high in _windows(seen, law, rows))
     if widest > _WIDEST:
-        block = int(np.ceil(widest / _WIDEST)) | 1  # odd, so that a block has a middle
+        block = int(np.ceil(widest / _WIDEST)) | 1  # odd: a block has a central count
         coarse = Law(law.family, law.scale / block)
         within = rows.in_blocks(block)
         blocks = _sample_blocks(seen / block, prior, coarse, within, size, rng, power)
@@ -141,7 +141,7 @@ def _sample_blocks(
     rng: np.random.Generator,
     power: float,
 ) -> np.ndarray:
-    """The same, with everything in blocks of `rows.block` counts."""
+    """Return draws of the true counts (size, cells), in blocks of `rows.block` counts."""
     cells, tilt = _tilted_cells(seen, prior, law, rows, power)
     tails = [cells[-1]]  # tails[j]: the sum of cell j and those after it
     for cell in reversed(cells[:-1]):
@@ -153,9 +153,9 @@ def _sample_blocks(
         left = drawn_from(valued.plus(rows.log_all(valued.support)), size, rng)
     else:
         lost = _missing(law, rows)
-        slope = slope_to([valued, lost], rows.least, rows.most)
-        valued, lost = valued.tilted(slope), lost.tilted(slope)
-        everyone = convolved(valued, lost).tilted(-slope)
+        shift = tilt_into_bounds([valued, lost], rows.least, rows.most)
+        valued, lost = valued.tilted(shift), lost.tilted(shift)
+        everyone = convolved(valued, lost).tilted(-shift)
         everyone = everyone.plus(rows.log_all(everyone.support))
         left = split_between(valued, lost, drawn_from(everyone, size, rng), rng)
 
@@ -170,10 +170,10 @@ def _sample_blocks(
 def _tilted_cells(
     seen: np.ndarray, prior: np.ndarray, law: Law, rows: Rows, power: float
 ) -> tuple[list[Weights], float]:
-    """The cells' weights times e^(tilt * s), wide enough to leave out nothing that matters.
+    """Return the cells' weights times e^(tilt * s) on sufficiently wide windows, and the tilt.
 
-    The tilt does not change the law of the cells given their sum. It puts the sums that matter in
-    the middle of their range, where a Fourier convolution is accurate.
+    Exponential tilting does not change the law of the cells given their sum. It centres the
+    probable sums in their range, where a Fourier convolution is accurate.
     """
     most = np.inf if rows.most is None else rows.most
     low, high = _windows(seen, law, rows).T
@@ -185,7 +185,7 @@ def _tilted_cells(
             cells.append(Weights(int(first), log))
         tilt = tilt_of(cells, float(prior.sum()), rows)
         cells = [cell.tilted(tilt) for cell in cells]
-        # A strong prior can outweigh the noise: grow where the edge of a window still matters.
+        # A strong prior can outweigh the noise: widen windows with weight at an edge.
         width = high - low + 1
         edge = [[cell.log[i] > cell.log.max() - DEPTH for i in (0, -1)] for cell in cells]
         grow = np.array(edge) & np.stack([low > 0, high < most], axis=1)
@@ -196,10 +196,10 @@ def _tilted_cells(
 
 
 def _windows(seen: np.ndarray, law: Law, rows: Rows) -> np.ndarray:
-    """Where each count may lie, to begin with: rows of (low, high)."""
+    """Return the initial window (low, high) of each count."""
     most = np.inf if rows.most is None else rows.most
     centre = np.clip(seen, 0, most)
-    # A known total may pull all cells together by what they miss it by.
+    # A known total may shift a cell by the whole difference from the noisy sum.
     known = rows.least == rows.most and rows.missing is None
     reach = 2 * law.reach + (abs(rows.least - centre.sum()) if known else 0.0)
     low = np.maximum(np.floor(centre - reach), 0)
@@ -207,7 +207,7 @@ def _windows(seen: np.ndarray, law: Law, rows: Rows) -> np.ndarray:
 
 
 def log_cell(count: np.ndarray, a: float, block: int) -> np.ndarray:
-    """log of Gamma(s + a) / s!, added up over each block: smooth but for the first."""
+    """Return log of Gamma(s + a) / s! summed over each block, exactly for the first block."""
     log = gammaln(block * count + a) - gammaln(block * count + 1) + np.log(block)
     if block > 1 and count[0] == 0:
         log[0] = logsumexp(log_cell(first_block(block), a, 1))
@@ -221,32 +221,34 @@ def first_block(block: int) -> np.ndarray:
 def _unblocked(
     blocks: np.ndarray, prior: np.ndarray, block: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """A count within each block."""
+    """Return a draw of the count within each block."""
     counts = block * blocks + rng.integers(-(block // 2), block // 2 + 1, size=blocks.shape)
     for j, a in enumerate(prior):
         log = log_cell(first_block(block), a, 1)
-        chance = np.exp(log - logsumexp(log))
+        probability = np.exp(log - logsumexp(log))
         first = blocks[:, j] == 0
-        counts[first, j] = rng.choice(len(chance), size=int(first.sum()), p=chance / chance.sum())
+        counts[first, j] = rng.choice(
+            len(probability), size=int(first.sum()), p=probability / probability.sum()
+        )
     return counts
 
 
 def tilt_of(cells: Sequence[Weights], concentration: float, rows: Rows) -> float:
-    """The slope at which the cells' sum sits where V and the bounds would have it."""
+    """Return the tilt t with t = (log V)'(mean of the sum at tilt t), moved into the bounds."""
 
     def gap(tilt: float) -> float:
-        return tilt - rows.slope_with_value(_mean(cells, tilt), concentration)
+        return tilt - rows.log_derivative_with_value(_mean(cells, tilt), concentration)
 
     tilt = 0.0
-    if gap(0.0) > 0:  # else V rises, slowly
-        steepest = rows.slope_with_value(0.0, concentration) - 1e-9
+    if gap(0.0) > 0:  # else V increases slowly, and no tilt is needed
+        steepest = rows.log_derivative_with_value(0.0, concentration) - 1e-9
         tilt = float(brentq(gap, steepest, 0.0, xtol=1e-9))
     tilted = [cell.tilted(tilt) for cell in cells]
-    return tilt + slope_to(tilted, rows.least if rows.missing is None else 0, rows.most)
+    return tilt + tilt_into_bounds(tilted, rows.least if rows.missing is None else 0, rows.most)
 
 
-def slope_to(cells: Sequence[Weights], least: float, most: float | None) -> float:
-    """The further tilt that brings the mean of the sum within its bounds; often none."""
+def tilt_into_bounds(cells: Sequence[Weights], least: float, most: float | None) -> float:
+    """Return the additional tilt that moves the mean of the sum into its bounds; often 0."""
     middle = _mean(cells, 0.0)
     target = float(np.clip(middle, least, np.inf if most is None else most))
     if target == middle:
@@ -254,13 +256,13 @@ def slope_to(cells: Sequence[Weights], least: float, most: float | None) -> floa
     bound = 1.0
     while _mean(cells, -bound) > target or _mean(cells, bound) < target:
         bound *= 2
-        if bound > 1e3:  # only the corner of all windows reaches this total
+        if bound > 1e3:  # only the ends of all windows reach this total
             return float(np.copysign(bound, target - middle))
     return float(brentq(lambda t: _mean(cells, t) - target, -bound, bound, xtol=1e-9))
 
 
 def _mean(cells: Sequence[Weights], tilt: float) -> float:
-    """The mean of the sum of independent numbers with these weights."""
+    """Return the mean of the sum of independent numbers with these tilted weights."""
     total = 0.0
     for cell in cells:
         weight = cell.tilted(tilt).relative
@@ -277,7 +279,7 @@ def _missing(law: Law, rows: Rows) -> Weights:
 
 
 def convolved(a: Weights, b: Weights) -> Weights:
-    """The weights of a sum."""
+    """Return the weights of the sum of two independent numbers."""
     size = len(a.log) + len(b.log) - 1
     padded = next_fast_len(size, real=True)
     weight = irfft(rfft(a.relative, padded) * rfft(b.relative, padded), padded)[:size]
@@ -287,14 +289,14 @@ def convolved(a: Weights, b: Weights) -> Weights:
 
 
 def drawn_from(weights: Weights, size: int, rng: np.random.Generator) -> np.ndarray:
-    chance = weights.relative
-    return weights.low + rng.choice(len(chance), size=size, p=chance / chance.sum())
+    relative = weights.relative
+    return weights.low + rng.choice(len(relative), size=size, p=relative / relative.sum())
 
 
 def split_between(
     a: Weights, b: Weights, total: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """The part of each total that falls to `a`, the rest falling to `b`."""
+    """Return a draw of the first summand of each total, with weights `a` and `b` of the two."""
     inside = total - a.low - b.low
     return a.low + _split_each(a.relative, b.relative, inside, rng.random(total.size))
 

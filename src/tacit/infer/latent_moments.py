@@ -1,4 +1,4 @@
-"""Moments of normal data that were seen through noise: draws of what they were.
+"""The posterior of the moments of normal data given noisy ones.
 
 The moments of n rows form a matrix M = sum of z z' over the rows, z = (1, u_1, ..., u_D): its
 corner is the number of rows, its first row the sums, the rest the products. With a normal model and
@@ -25,7 +25,7 @@ _WARM_UP = 300
 
 @dataclass(frozen=True)
 class MomentsSeen:
-    """Noisy moments as a matrix, the law of each entry, and what is known of the rows.
+    """Noisy moments as a matrix, the law of each entry, and public facts about the rows.
 
     `rows` is the number of rows where it is public; else the corner of `value` is a noisy count,
     there are at most `most` rows, and `units` of them at most if every unit has one.
@@ -53,8 +53,8 @@ class Factor:
 
 
 @dataclass(frozen=True)
-class Believed:
-    """The density of moments once the parameters are integrated out.
+class MomentsDensity:
+    """The density of moments with the parameters integrated out.
 
     `rows` are the numbers of f(n): columns d, prior rows and degrees of freedom of a normal law
     for the first d columns, then the shape of a regression of the last column (or 0).
@@ -65,15 +65,15 @@ class Believed:
 
 
 def draw_moments(
-    seen: MomentsSeen, believed: Believed, chains: int, draws: int, seed: int | None
+    seen: MomentsSeen, density: MomentsDensity, chains: int, draws: int, seed: int | None
 ) -> np.ndarray:
-    """Draws of the moments, shape (chains, draws, D + 1, D + 1)."""
+    """Return draws of the moments, shape (chains, draws, D + 1, D + 1)."""
     size = seen.columns + 1
-    shifts = np.zeros((len(believed.factors) + 1, size, size))
+    shifts = np.zeros((len(density.factors) + 1, size, size))
     sizes = np.full(len(shifts), size)
     powers = np.zeros((len(shifts), 2))
     powers[0] = -(seen.columns + 2) / 2, 0.5
-    for k, factor in enumerate(believed.factors, start=1):
+    for k, factor in enumerate(density.factors, start=1):
         sizes[k] = len(factor.shift)
         shifts[k, : sizes[k], : sizes[k]] = factor.shift
         powers[k] = factor.a, factor.b
@@ -83,7 +83,7 @@ def draw_moments(
 
     given = (
         seen.value, seen.scale, seen.heavy, seen.rows is None, shifts, sizes, powers,
-        np.array(believed.rows), limits,
+        np.array(density.rows), limits,
     )  # fmt: skip
 
     def chain(one: int) -> np.ndarray:

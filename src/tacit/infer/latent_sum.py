@@ -1,7 +1,7 @@
-"""The posterior of one parameter when the sum of the values was seen through noise.
+"""The posterior of one parameter given a noisy sum of the values.
 
 p(parameter | y) is proportional to prior * sum over s and n of p(s | parameter, n) * noise(y - s) *
-what is known of n: a table over the parameter, each entry a quadrature over the sums that can
+p(n): a table over the parameter, each entry a quadrature over the sums that can
 matter to it. Any prior density will do, and draws are independent.
 """
 
@@ -18,18 +18,18 @@ from tacit.infer.latent_counts import MISSING, ROWS
 from tacit.infer.noise import DEPTH, Law
 from tacit.infer.one_parameter import OneParameter
 
-_NODES = 256  # sums that a quadrature looks at
-_COARSE, _FINE = 128, 384  # entries of the table while looking for the posterior, and at the end
+_NODES = 256  # of a quadrature over sums
+_COARSE, _FINE = 128, 384  # grid points while locating the posterior, and at the end
 _SMALL = 30
-_ROWS = 32  # numbers of rows looked at where it is not known
-_DEEP = 12.0  # and how much less likely than the likeliest they may be, in logs
+_ROWS = 32  # candidates for an unknown number of rows
+_DEEP = 12.0  # their least log weight, below the maximum
 
 
 class Seen(Protocol):
-    """What was released about a sum s of n values."""
+    """The likelihood of a sum s of n values given a release."""
 
     def exact(self, n: float) -> float | None:
-        """The sum, where it is known."""
+        """Return the sum where it is known exactly, else None."""
         ...
 
     def guess(self, n: float) -> float: ...
@@ -37,11 +37,11 @@ class Seen(Protocol):
     def window(
         self, family: OneParameter, at: np.ndarray, n: float
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Between which sums all that matters lies, for each parameter."""
+        """Return bounds of the sums with non-negligible weight, for each parameter."""
         ...
 
     def log(self, s: np.ndarray, n: float) -> np.ndarray:
-        """The log-likelihood of sums, up to a constant that does not depend on n either."""
+        """Return the log-likelihood of sums, up to a constant independent of s and n."""
         ...
 
 
@@ -77,7 +77,7 @@ class NoisySum:
 
 @dataclass(frozen=True)
 class RowsSeen:
-    """What is known of the number of complete rows: candidates and their log weights."""
+    """Candidates for the number of complete rows, and their log weights."""
 
     n: np.ndarray
     log: np.ndarray
@@ -90,7 +90,7 @@ class RowsSeen:
     def noisy(
         cls, y: float, law: Law, most: float, log_prior: Callable[[np.ndarray], np.ndarray]
     ) -> RowsSeen:
-        """Candidates around a noisy count, every one of them or evenly spread."""
+        """Return candidates around a noisy count, all integers or evenly spaced ones."""
         low = np.clip(np.floor(y - law.reach), 0, most)
         high = np.clip(np.ceil(y + law.reach), 0, most)
         if not np.isfinite(high):
@@ -99,7 +99,7 @@ class RowsSeen:
         seen = cls(n, log_prior(n) + (law.log(y - n) if not law.none else 0.0))
         near = seen.n[seen.log > seen.log.max() - _DEEP]
         n = np.unique(np.rint(np.linspace(near[0], near[-1], _ROWS)))
-        # Each stands for the numbers up to half way to its neighbours.
+        # A candidate is weighted by the width of its cell.
         ends = np.concatenate([[near[0] - 0.5], (n[1:] + n[:-1]) / 2, [near[-1] + 0.5]])
         return cls(n, log_prior(n) + law.log(y - n) + np.log(np.diff(ends)))
 
@@ -107,7 +107,7 @@ class RowsSeen:
     def unseen(
         cls, least: float, most: float, log_prior: Callable[[np.ndarray], np.ndarray]
     ) -> RowsSeen:
-        """Candidates where nothing was measured: each stands for those up to its neighbours."""
+        """Return candidates given the prior alone, weighted by the widths of their cells."""
         n = np.unique(np.rint(np.linspace(least, most, _ROWS)))
         near = np.unique(np.rint(most - np.geomspace(1, most - least + 1, _ROWS) + 1))
         n = np.unique(np.concatenate([n, near[near >= least]]))
@@ -136,13 +136,13 @@ def draw_parameter(
     size: int,
     rng: np.random.Generator,
 ) -> SumDraws:
-    """Independent draws of the parameter, and of the number of rows.
+    """Return independent draws of the parameter and of the number of rows.
 
     `log_prior` is a density in the family's own coordinate, and `support` holds all but a
     negligible part of it.
     """
     few = rows.thinned(7)
-    at = _first_guess(family, support, seen, few)
+    at = _initial_grid(family, support, seen, few)
     for _ in range(60):
         log = _table(family, log_prior, at, seen, few, _NODES // 3)
         total = logsumexp(log, axis=0)
@@ -157,10 +157,10 @@ def draw_parameter(
     return _drawn(at, log, rows, size, rng)
 
 
-def _first_guess(
+def _initial_grid(
     family: OneParameter, support: tuple[float, float], seen: Seen, rows: RowsSeen
 ) -> np.ndarray:
-    """A grid over the prior, dense around what the noisy sum suggests."""
+    """Return a grid over the prior's support, dense near the noisy sum's estimate."""
     low, high = support
     points = [np.linspace(low, high, _COARSE)]
     for n in rows.n[rows.n > 0]:
@@ -181,7 +181,7 @@ def _table(
     rows: RowsSeen,
     nodes: int,
 ) -> np.ndarray:
-    """log p(parameter, n, y), a row for each number of rows."""
+    """Return log p(parameter, n, y), shape (number of rows, parameter)."""
     log = np.empty((len(rows.n), len(at)))
     for i, n in enumerate(rows.n):
         log[i] = log_prior(at) + rows.log[i] + log_seen(family, at, seen, n, nodes)
@@ -191,7 +191,7 @@ def _table(
 def log_seen(
     family: OneParameter, at: np.ndarray, seen: Seen, n: float, nodes: int = _NODES
 ) -> np.ndarray:
-    """log p(y | parameter, n): an integral over the sums that both laws allow."""
+    """Return log p(y | parameter, n), an integral over the sum s."""
     if n == 0:
         known = seen.exact(n) is not None
         return np.full(len(at), 0.0 if known else float(seen.log(np.zeros(1), n)[0]))
@@ -200,7 +200,7 @@ def log_seen(
         return family.log_density(np.full((len(at), 1), known_sum), at, n)[:, 0]
     low, high = seen.window(family, at, n)
     log = _log_integral(family, at, n, low, high, nodes, lambda s: seen.log(s, n))
-    if n <= _SMALL:  # where the correction for the bounds is least exact, it need not be
+    if n <= _SMALL:  # the correction for bounds is least exact: normalise numerically
         log -= _log_integral(family, at, n, *family.window(at, n), nodes, np.zeros_like)
     return log
 
@@ -214,7 +214,7 @@ def _log_integral(
     nodes: int,
     log_weight: Callable[[np.ndarray], np.ndarray],
 ) -> np.ndarray:
-    """log of the sum's density times a weight, from low to high: whole sums where they are few."""
+    """Return log of the integral of density times weight, or of the sum over few integers."""
     least, most = n * family.low, n * family.high
     low, high = np.clip(low, least, most), np.clip(high, least, most)
     log = np.empty(len(at))
@@ -237,31 +237,31 @@ def _log_integral(
 def _drawn(
     at: np.ndarray, log: np.ndarray, rows: RowsSeen, size: int, rng: np.random.Generator
 ) -> SumDraws:
-    """Draws from the table: a straight line between its entries, then a number of rows."""
+    """Return draws from the piecewise linear density of the table, and numbers of rows."""
     total = logsumexp(log, axis=0)
     density = np.exp(total - total.max())
     piece = (density[1:] + density[:-1]) / 2
     cell = rng.choice(len(piece), size=size, p=piece / piece.sum())
     left, right = density[cell], density[cell + 1]
-    u, slope = rng.random(size), right - left
+    u, rise = rng.random(size), right - left
     root = np.sqrt(left**2 + u * (right**2 - left**2))
-    inside = np.where(np.abs(slope) < 1e-9 * (left + right), u, (root - left) / np.where(
-        slope == 0, 1.0, slope))  # fmt: skip
+    inside = np.where(np.abs(rise) < 1e-9 * (left + right), u, (root - left) / np.where(
+        rise == 0, 1.0, rise))  # fmt: skip
     near = cell + (inside > 0.5)
-    chance = np.exp(log - total)
-    chosen = (rng.random(size) > np.cumsum(chance, axis=0)[:, near]).sum(axis=0)
+    probability = np.exp(log - total)
+    chosen = (rng.random(size) > np.cumsum(probability, axis=0)[:, near]).sum(axis=0)
     n = rows.n[np.minimum(chosen, len(rows.n) - 1)]
     return SumDraws(at[cell] + inside * (at[cell + 1] - at[cell]), n)
 
 
 def log_rows_prior(units: int | None, rows_per_unit: int) -> Callable[[np.ndarray], np.ndarray]:
-    """Weak beliefs about the number of complete rows (docs/adr/0002)."""
+    """Return the log of a weak prior of the number of complete rows (docs/adr/0002)."""
 
     def log(n: np.ndarray) -> np.ndarray:
         weight = gammaln(n + ROWS) - gammaln(n + 1.0)
         if units is not None and rows_per_unit == 1:  # the others have a missing value
-            lost = np.maximum(units - n, 0)
-            weight = weight + gammaln(lost + MISSING) - gammaln(lost + 1.0)
+            missing = np.maximum(units - n, 0)
+            weight = weight + gammaln(missing + MISSING) - gammaln(missing + 1.0)
         return weight
 
     return log

@@ -1,4 +1,4 @@
-"""A mixture of normals: beliefs from sums that may be noisy, and draws of them."""
+"""A mixture of normals: variational parameters from sums that may be noisy, and draws."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from scipy.special import digamma
 
 from tacit.spec.variational import Sums
 
-_CENTRE_ROWS, _SHAPE = 0.01, 1.0  # what the prior counts for: of the means, of the precisions
-_FLOOR = 0.5  # of the noise of a variance: the least that it can be
-_ALIVE = 2.0  # a component is told from none by so many standard deviations of its count
+_CENTRE_ROWS, _SHAPE = 0.01, 1.0  # prior: pseudo-rows of the means, shape of the precisions
+_FLOOR = 0.5  # least variance, as a share of the variance's noise
+_ALIVE = 2.0  # standard deviations of its count: a smaller component counts as empty
 
 
 @dataclass(frozen=True)
 class MixturePrior:
-    """Dirichlet `weight` of each component, and about how wide one is: numbers are in [-1, 1]."""
+    """Dirichlet `weight` of a component, and its typical standard deviation, on [-1, 1]."""
 
     weight: float
     width: float
@@ -24,9 +24,10 @@ class MixturePrior:
 
 @dataclass(frozen=True)
 class NormalMixture:
-    """A Dirichlet, and for each component and number a Normal-Gamma; leading axes are draws.
+    """Variational parameters: a Dirichlet, and a Normal-Gamma for each component and feature.
 
-    Precisions are Gamma(shape, rate), and means normal with `rows` times the precision.
+    Precisions are Gamma(shape, rate); means are normal with `rows` times the precision. Leading
+    axes are draws.
     """
 
     concentration: np.ndarray
@@ -44,13 +45,13 @@ class NormalMixture:
         return self.concentration / self.concentration.sum(axis=-1, keepdims=True)
 
     def repeated(self, count: int) -> NormalMixture:
-        """The same beliefs for each of `count` draws."""
+        """Return these parameters repeated along a new leading axis of `count` draws."""
         return NormalMixture(
             *(np.repeat(part[None], count, axis=0) for part in vars(self).values())
         )
 
     def scores(self, point: bool) -> np.ndarray:
-        """The log weight of each component at its mean, expected or at the beliefs' point."""
+        """Return the log density of each component at its mean: expected, or plug-in if `point`."""
         if point:
             return np.log(self.weights) - np.log(self.sd).sum(axis=-1)
         logs = digamma(self.concentration) - digamma(self.concentration.sum())
@@ -59,7 +60,7 @@ class NormalMixture:
         return logs + 0.5 * precision.sum(axis=-1) - 0.5 * size / self.rows
 
     def drawn(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Weights, means and standard deviations: one draw from each of the beliefs."""
+        """Return one draw of weights, means and standard deviations for each leading index."""
         weights = rng.standard_gamma(self.concentration) + 1e-300
         sd = np.sqrt(
             self.rate / rng.standard_gamma(np.broadcast_to(self.shape[..., None], self.rate.shape))
@@ -68,24 +69,26 @@ class NormalMixture:
         return weights / weights.sum(axis=-1, keepdims=True), mean, sd
 
 
-def believed(sums: Sums, prior: MixturePrior) -> NormalMixture:
-    """Conjugate beliefs, from sums cleared of what noise alone would make of them.
+def mixture_posterior(sums: Sums, prior: MixturePrior) -> NormalMixture:
+    """Return the conjugate posterior given sums thresholded by their noise.
 
-    A component has at least as many rows as its noise; its variance is at least what the noise of
-    the squares makes. One that cannot be told from none is as wide as the prior, at least: so it
-    finds rows again where there are some.
+    A component's count is at least the noise of a count, its variance at least half the noise of a
+    variance. A component indistinguishable from noise is at least as wide as the prior, so that it
+    can attract rows again.
     """
     count, total, square = (sums.values[name] for name in ("count", "sum", "square"))
     n = np.maximum(count, np.maximum(sums.sd["count"], 1e-9))
     centre = np.clip(total / n[..., None], -1.0, 1.0)
     variance = square / n[..., None] - centre**2
     least = _FLOOR * np.asarray(sums.sd["square"]) / n[..., None]
-    lost = (count < _ALIVE * np.asarray(sums.sd["count"]))[..., None]
-    least = np.where(lost, np.maximum(least, prior.width**2), least)
+    empty = (count < _ALIVE * np.asarray(sums.sd["count"]))[..., None]
+    least = np.where(empty, np.maximum(least, prior.width**2), least)
     variance = np.clip(variance, np.minimum(least, 1.0), 1.0)
     rows = _CENTRE_ROWS + n
-    pulled = _CENTRE_ROWS * n / rows
-    rate = _SHAPE * prior.width**2 + 0.5 * (n[..., None] * variance + pulled[..., None] * centre**2)
+    shrinkage = _CENTRE_ROWS * n / rows
+    rate = _SHAPE * prior.width**2 + 0.5 * (
+        n[..., None] * variance + shrinkage[..., None] * centre**2
+    )
     mean = (n / rows)[..., None] * centre
     return NormalMixture(prior.weight + n, mean, rows, _SHAPE + n / 2, rate)
 
@@ -93,10 +96,10 @@ def believed(sums: Sums, prior: MixturePrior) -> NormalMixture:
 def with_noise(
     sums: Sums, mean: np.ndarray, common: float, count: int, rng: np.random.Generator
 ) -> Sums:
-    """Sums as they might be without the noise that they have: `count` of each.
+    """Return `count` draws of the true sums given the released ones.
 
-    Noise is known about the components' means, where their windows were. That of squares and of
-    rows has this much in `common`, their correlation.
+    The noise is that of windowed sums centred at `mean`, the components' means. `common` is the
+    correlation of the noise of a count with that of squares.
     """
     rows, off, own = (
         rng.standard_normal((count, *sums.values[name].shape))
@@ -114,7 +117,7 @@ def with_noise(
     return Sums(values, sums.sd)
 
 
-def one_for_all(components: int, size: int, prior: MixturePrior) -> NormalMixture:
-    """Before anything is known: every component is as wide as all numbers can be."""
+def prior_mixture(components: int, size: int, prior: MixturePrior) -> NormalMixture:
+    """Return the initial mixture: equal components as wide as [-1, 1]."""
     one, each = np.ones(components), np.zeros((components, size))
     return NormalMixture(prior.weight * one, each, _CENTRE_ROWS * one, _SHAPE * one, each + _SHAPE)

@@ -8,7 +8,7 @@ import numpy as np
 
 from tacit.infer.conjugate import NormalPrior
 from tacit.infer.from_normal_draw import mean_drawn
-from tacit.infer.latent_moments import Believed, MomentsSeen, draw_moments
+from tacit.infer.latent_moments import MomentsDensity, MomentsSeen, draw_moments
 from tacit.infer.latent_sum import (
     NoisySum,
     RowsSeen,
@@ -59,7 +59,7 @@ def most_rows(release: Release) -> tuple[float, float | None]:
 
 
 def draw_matrices(
-    release: Release, query: Moments, believed: Believed, sampling: Sampling
+    release: Release, query: Moments, density: MomentsDensity, sampling: Sampling
 ) -> np.ndarray:
     """Draws of the moments' matrix, shape (chains * draws, D + 1, D + 1)."""
     size = sampling.chains * sampling.draws
@@ -72,8 +72,8 @@ def draw_matrices(
         matrix = project(seen)
         return np.broadcast_to(matrix, (size, *matrix.shape))
     if (seen.most if seen.rows is None else seen.rows) <= seen.columns:  # too few for a density
-        return draw_rows(seen, believed, sampling.chains, sampling.draws, sampling.seed)
-    found = draw_moments(seen, believed, sampling.chains, sampling.draws, sampling.seed)
+        return draw_rows(seen, density, sampling.chains, sampling.draws, sampling.seed)
+    found = draw_moments(seen, density, sampling.chains, sampling.draws, sampling.seed)
     return found.reshape(size, *seen.value.shape)
 
 

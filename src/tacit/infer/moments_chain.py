@@ -37,7 +37,7 @@ def _lgamma_d(x, d):  # type: ignore[no-untyped-def]
 
 @_compiled
 def _log_rows(n, facts, limits):  # type: ignore[no-untyped-def]
-    """log f(n), and weak beliefs about n (docs/adr/0002)."""
+    """Return log f(n) plus the log of a weak prior of n (docs/adr/0002)."""
     d, kappa, nu, shape = int(facts[0]), facts[1], facts[2], facts[3]
     log = -0.5 * (n - 2) * np.log(n) + 0.5 * (nu + n - d) * np.log(kappa + n)
     log += _lgamma_d(0.5 * (nu + n), d) - _lgamma_d(0.5 * (n - 1), d)
@@ -173,7 +173,7 @@ def _log_at(t, what, line, factors, last, heavy, facts, limits):  # type: ignore
 
 @_compiled
 def _slice(what, width, low, high, line, factors, last, heavy, facts, limits):  # type: ignore[no-untyped-def]
-    """Slice-sample how far to move, between low and high."""
+    """Return a slice-sampled step between low and high."""
     level = _log_at(0.0, what, line, factors, last, heavy, facts, limits)
     level -= np.random.exponential(1.0)
     left = -width * np.random.random()
@@ -227,7 +227,7 @@ def _move_entry(i, j, width, state, given):  # type: ignore[no-untyped-def]
     matrix, inverses, logs, line, (scratch, _) = state
     seen, scale, heavy, _, _, sizes, powers, facts, limits = given
     low, high = _room(matrix, i, j, inverses[0], limits)
-    corner, factors, slope = i + j == 0, 0, 0.0
+    corner, factors, log_rate = i + j == 0, 0, 0.0
     for k in range(len(sizes)):
         if j < sizes[k]:
             one, other, both = inverses[k, i, i], inverses[k, j, j], inverses[k, i, j]
@@ -236,12 +236,12 @@ def _move_entry(i, j, width, state, given):  # type: ignore[no-untyped-def]
             line[factors, 2] = 0.0 if i == j else both * both - one * other
             if corner:
                 line[factors, 2] = powers[k, 1]
-                slope += powers[k, 1] * logs[k]
+                log_rate += powers[k, 1] * logs[k]
             factors += 1
     line[factors, 0] = (seen[i, j] - matrix[i, j]) / scale[i, j]
     line[factors, 1] = 1 / scale[i, j]
     line[factors, 2] = 0.0
-    line[factors + 1, 0], line[factors + 1, 1] = matrix[0, 0], slope
+    line[factors + 1, 0], line[factors + 1, 1] = matrix[0, 0], log_rate
     what = _CORNER if corner else _SHEAR
     t = _slice(what, width, low, high, line, factors, factors + 1, heavy, facts, limits)
     if t == 0.0:

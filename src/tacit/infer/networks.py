@@ -1,4 +1,4 @@
-"""From released tables of counts to draws of the conditional tables of a network.
+"""Posterior draws of the conditional tables of a network given released counts.
 
 Tables are put into one tree (`count_tree`): all divide the same rows, first by the column that most
 of them have. Where a node's parents are the columns that come before it in the tree, as they are in
@@ -49,7 +49,7 @@ class Seen:
 
 
 def seen_tables(release: Release) -> list[Seen]:
-    """The tables of a release of counts, cells that were left out filled in."""
+    """Return the tables of a release of counts, with omitted cells filled in."""
     if not isinstance(release.query, Counts):
         raise ModelError(f"This release answers {release.query}, not counts of columns.")
     found = []
@@ -133,7 +133,7 @@ def _aware(
     size: int,
     rng: np.random.Generator,
 ) -> list[np.ndarray]:
-    """Draws of the true counts of each table, shape (draw, *table)."""
+    """Return draws of the true counts of each table, shape (draw, *table)."""
     counts: dict[int, np.ndarray] = {}
     rows = known_rows(release, None)
     whole = [table for table in tables if table.whole]

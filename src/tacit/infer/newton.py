@@ -1,16 +1,16 @@
-"""From noisy slopes and curvatures to a posterior: a Newton method that knows its noise.
+"""From noisy gradients and Hessians to a posterior: a noise-aware Newton method.
 
-Near a place `at`, the log-likelihood's slope s(theta) is about s(at) - H (theta - at), and at the
-true parameters it is a normal draw of variance H. So a slope seen there with noise of variance w
-has the law N(H (truth - at), H + w). The estimate that solves
+Near a point `at`, the gradient s(theta) of the log-likelihood is about s(at) - H (theta - at), and
+at the true parameters it is a normal draw of variance H. So a gradient released there with noise of
+variance w has the law N(H (truth - at), H + w). The estimate that solves
 
     s(theta) = ridge * theta
 
-is off by (H + ridge)^-1 (noise + ridge * truth), whatever the ridge, and that is the spread of the
-draws here. With the best ridge in each direction it is the posterior's; one ridge for all needs no
-more than the slopes themselves, which follow the true curvature where the noisy one is not known.
-The draws take the likely curvature as known and the slope as linear; where the intervals then cover
-and where they do not is measured in docs/logistic-regression.md.
+has the error (H + ridge)^-1 (noise + ridge * truth), whatever the ridge, and the draws here have
+the law of this error. With the best ridge in each direction it is the posterior's; one ridge for
+all directions needs no more than the gradients, which follow the true Hessian where the noisy one
+is not known. The draws take the shrunk eigenvalues of the Hessian as exact and the gradient as
+linear; docs/logistic-regression.md measures where the intervals then cover and where they do not.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from functools import cached_property
 import numpy as np
 
 _RIDGES = np.geomspace(1e-4, 1e5, 120)
-_PRIOR_WEIGHT = 2.0  # the prior's say on its own variance, in coefficients
-_EDGE = 0.35  # of the largest eigenvalue that noise alone would have: what steps are damped by
-_CLEAR, _LEAST = 1.5, 0.4  # curvatures so many times their noise need less damping, to this share
-_FARTHEST = 8.0  # of one step: no row's log odds move more
+_PRIOR_WEIGHT = 2.0  # of the prior in the estimated variance, in coefficients
+_EDGE = 0.35  # damping of a step, as a share of the largest eigenvalue of the noise alone
+_CLEAR, _LEAST = 1.5, 0.4  # intermediate steps: curvature / noise that needs less damping, to 0.4
+_LONGEST = 8.0  # norm of one step: no row's log odds change by more
 
 
 @dataclass(frozen=True)
-class Slope:
-    """The slope of the log-likelihood as it was seen at a place, and the variance of its noise.
+class NoisyGradient:
+    """A gradient of the log-likelihood that was released at `at`, and the variance of its noise.
 
-    `along` is further noise in one direction: a normal number times this vector.
+    The covariance of the noise is variance * I + along along'.
     """
 
     at: np.ndarray
@@ -41,112 +41,121 @@ class Slope:
     along: np.ndarray | None = None
 
     def noise(self, axes: np.ndarray) -> tuple[float, np.ndarray]:
-        """The variance in all directions, and what comes on top of it, along these axes."""
+        """Return `variance`, and `along` in the coordinates of these axes (zeros if None)."""
         along = np.zeros(len(axes)) if self.along is None else axes.T @ self.along
         return self.variance, along
 
     @classmethod
-    def mean(cls, some: Sequence[Slope], shared: float) -> Slope:
-        """Of several looks near each other, by the precision of what is not `shared` noise.
+    def mean(cls, gradients: Sequence[NoisyGradient], shared: float) -> NoisyGradient:
+        """Return the mean of gradients at nearby points, weighted by precision.
 
-        Theirs is noise in all directions alike.
+        All of them contain one noise of variance `shared`; the rest is independent. Their `along`
+        is ignored.
         """
-        weights = np.array([1 / (each.variance - shared + 1e-300) for each in some])
+        weights = np.array([1 / (each.variance - shared + 1e-300) for each in gradients])
         variance = shared + 1 / float(weights.sum())
         weights /= weights.sum()
-        at = np.tensordot(weights, np.array([each.at for each in some]), axes=1)
-        value = np.tensordot(weights, np.array([each.value for each in some]), axes=1)
+        at = np.tensordot(weights, np.array([each.at for each in gradients]), axes=1)
+        value = np.tensordot(weights, np.array([each.value for each in gradients]), axes=1)
         return cls(at, value, variance)
 
 
 @dataclass(frozen=True)
 class Curvature:
-    """A curvature as it was seen. `sd` is the noise on its diagonal, elsewhere over the root of 2.
+    """A negative Hessian of the log-likelihood, released with symmetric normal noise.
 
-    Noise pushes the curvatures `raw` along its axes apart; `likely` are brought back together.
+    The noise has standard deviation `sd` on the diagonal and sd / sqrt(2) off it. It pushes the
+    eigenvalues apart; `shrunk` undoes this.
     """
 
     matrix: np.ndarray
     sd: float
 
     @classmethod
-    def mean(cls, some: Sequence[Curvature]) -> Curvature:
-        """Of several looks, by their precision."""
-        weights = np.array([each.sd**-2.0 for each in some])
-        matrices = np.array([each.matrix for each in some])
+    def mean(cls, curvatures: Sequence[Curvature]) -> Curvature:
+        """Return the mean of several released matrices, weighted by precision."""
+        weights = np.array([each.sd**-2.0 for each in curvatures])
+        matrices = np.array([each.matrix for each in curvatures])
         matrix = np.tensordot(weights / weights.sum(), matrices, axes=1)
         return cls(matrix, float(weights.sum() ** -0.5))
 
     @cached_property
     def _eigen(self) -> tuple[np.ndarray, np.ndarray]:
-        raw, axes = np.linalg.eigh(self.matrix)
-        return raw, axes
+        values, vectors = np.linalg.eigh(self.matrix)
+        return values, vectors
 
     @property
-    def raw(self) -> np.ndarray:
+    def eigenvalues(self) -> np.ndarray:
         return self._eigen[0]
 
     @property
-    def axes(self) -> np.ndarray:
+    def eigenvectors(self) -> np.ndarray:
         return self._eigen[1]
 
     @cached_property
-    def likely(self) -> np.ndarray:
-        """The true curvature along the noisy axes (Bun et al. 2016, for noise of this kind)."""
-        gap = self.raw[:, None] - self.raw[None, :]
-        pushed = self.sd**2 * (gap / (gap**2 + self.sd**2)).sum(axis=1)
-        return np.maximum(self.raw - pushed, 0.1 * self.sd)
+    def shrunk(self) -> np.ndarray:
+        """The estimated curvature v' H v along each noisy eigenvector v (Bun et al. 2016)."""
+        gap = self.eigenvalues[:, None] - self.eigenvalues[None, :]
+        repulsion = self.sd**2 * (gap / (gap**2 + self.sd**2)).sum(axis=1)
+        return np.maximum(self.eigenvalues - repulsion, 0.1 * self.sd)
 
-    def step(self, slope: Slope, ridge: float, *, on_the_way: bool = False) -> np.ndarray:
-        """Where a damped step leads. On the way noise averages out, and steps may be bolder."""
-        damping = _EDGE * np.sqrt(2 * len(self.raw)) * self.sd
-        if on_the_way:
-            damping *= np.clip(_CLEAR * self.sd / self.likely.mean(), _LEAST, 1.0)
-        away = self.axes.T @ (slope.value - ridge * slope.at)
-        away /= np.maximum(self.raw, 0.0) + damping + ridge
-        return slope.at + self.axes @ away
+    def step(
+        self, gradient: NoisyGradient, ridge: float, *, intermediate: bool = False
+    ) -> np.ndarray:
+        """Return the end of a damped Newton step.
+
+        Intermediate steps are damped less, since later ones average their noise out.
+        """
+        damping = _EDGE * np.sqrt(2 * len(self.eigenvalues)) * self.sd
+        if intermediate:
+            damping *= np.clip(_CLEAR * self.sd / self.shrunk.mean(), _LEAST, 1.0)
+        away = self.eigenvectors.T @ (gradient.value - ridge * gradient.at)
+        away /= np.maximum(self.eigenvalues, 0.0) + damping + ridge
+        return gradient.at + self.eigenvectors @ away
 
 
 def best_ridge(curvature: Curvature, variance: float | np.ndarray, spread: float) -> float:
-    """The ridge with the least expected error of predictions, for coefficients of this spread.
+    """Return the ridge with the least expected error of predictions.
 
-    The variance of the slope's noise is one number, or one for each of the curvature's axes.
+    Coefficients are N(0, spread^2). `variance` of the gradient's noise is one number, or one for
+    each eigenvector of the curvature.
     """
-    h, noise = curvature.likely[:, None], np.reshape(variance, (-1, 1))
+    h, noise = curvature.shrunk[:, None], np.reshape(variance, (-1, 1))
     risk = (h * (h + noise + (_RIDGES * spread) ** 2) / (h + _RIDGES) ** 2).sum(axis=0)
     return float(_RIDGES[risk.argmin()])
 
 
-def likely_spread(
+def estimate_spread(
     theta: np.ndarray,
     curvature: Curvature,
     variance: float | np.ndarray,
     ridge: float,
     prior: float,
 ) -> tuple[float, float]:
-    """The coefficients' standard deviation, given an estimate; and in how many it was seen.
+    """Return the coefficients' estimated standard deviation, and its degrees of freedom.
 
-    The variance is as in `best_ridge`.
+    `theta` is the ridge estimate; `variance` of the gradient's noise is one number, or one for each
+    eigenvector of the curvature.
     """
-    h = curvature.likely
+    h = curvature.shrunk
     kept = float(((h / (h + ridge)) ** 2).sum())
     noise = float(((h + variance) / (h + ridge) ** 2).sum())
-    seen = max(float(theta @ theta) - noise, 0.0)
+    signal = max(float(theta @ theta) - noise, 0.0)
     weight = _PRIOR_WEIGHT + kept
-    return float(np.sqrt((_PRIOR_WEIGHT * prior**2 + seen) / weight)), weight
+    return float(np.sqrt((_PRIOR_WEIGHT * prior**2 + signal) / weight)), weight
 
 
-def next_place(
-    slope: Slope, curvature: Curvature, ridge: float, *, on_the_way: bool = True
+def next_iterate(
+    gradient: NoisyGradient, curvature: Curvature, ridge: float, *, intermediate: bool = True
 ) -> np.ndarray:
-    """Where to look next."""
-    away = curvature.step(slope, ridge, on_the_way=on_the_way) - slope.at
+    """Return the end of a damped Newton step of norm 8 at most."""
+    away = curvature.step(gradient, ridge, intermediate=intermediate) - gradient.at
     length = float(np.linalg.norm(away))
-    return slope.at + away * min(1.0, _FARTHEST / max(length, 1e-300))
+    return gradient.at + away * min(1.0, _LONGEST / max(length, 1e-300))
 
 
 def draw(
-    slope: Slope,
+    gradient: NoisyGradient,
     curvature: Curvature,
     ridge: float,
     prior: float,
@@ -155,12 +164,16 @@ def draw(
     *,
     aware: bool = True,
 ) -> np.ndarray:
-    """Draws of the parameters, given the last look. Without `aware`, as if it had had no noise."""
-    middle = curvature.step(slope, ridge)
-    variance, along = slope.noise(curvature.axes) if aware else (0.0, np.zeros(len(middle)))
-    spread, weight = likely_spread(middle, curvature, variance + along**2, ridge, prior)
+    """Return draws (draw, parameter) of the posterior given the last gradient.
+
+    Without `aware` they are plug-in draws: the gradient's noise counts as zero.
+    """
+    centre = curvature.step(gradient, ridge)
+    axes = curvature.eigenvectors
+    variance, along = gradient.noise(axes) if aware else (0.0, np.zeros(len(centre)))
+    spread, weight = estimate_spread(centre, curvature, variance + along**2, ridge, prior)
     spreads = spread * np.sqrt(weight / rng.chisquare(weight, count))
-    h = curvature.likely
+    h = curvature.shrunk
     sd = np.sqrt(h + variance + (ridge * spreads[:, None]) ** 2)
     off = sd * rng.standard_normal(sd.shape) + rng.standard_normal((count, 1)) * along
-    return middle + off / (h + ridge) @ curvature.axes.T
+    return centre + off / (h + ridge) @ axes.T

@@ -1,4 +1,4 @@
-"""The law of the noise in a released number, as inference sees it."""
+"""The law of the noise in a released number, for inference."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ DEPTH = 40.0  # weights e^-40 below the largest are left out
 
 @dataclass(frozen=True)
 class Law:
-    """The noise's log density up to a constant; at whole counts the discrete laws have it too."""
+    """The noise's log density up to a constant; discrete laws have the same one at integers."""
 
     family: str
     scale: float
 
     @classmethod
     def of(cls, noise: Noise, times: float = 1.0) -> Law:
-        """The law of a released number multiplied by `times`."""
+        """Return the law of a released number multiplied by `times`."""
         return cls(noise.family, noise.scale * times)
 
     @property
@@ -29,7 +29,7 @@ class Law:
 
     @property
     def heavy(self) -> bool:
-        """Whether it falls like e^-|x|, as Laplace noise does, and not like e^-x^2."""
+        """Whether the tails are Laplace's, e^-|x|, rather than Gaussian, e^-x^2."""
         return self.family in ("laplace", "discrete_laplace")
 
     def log(self, error: np.ndarray) -> np.ndarray:
@@ -39,7 +39,7 @@ class Law:
 
     @property
     def reach(self) -> float:
-        """How far noise goes until its density has fallen by e^-40."""
+        """The distance at which the density has fallen by e^-40."""
         if self.none:
             return 0.0
         return self.scale * (DEPTH if self.heavy else np.sqrt(2 * DEPTH))

@@ -1,7 +1,7 @@
-"""Exact data augmentation: the rows themselves are imagined, one after another (Ju et al. 2022).
+"""Exact data augmentation: the rows are latent, updated one after another (Ju et al. 2022).
 
-Given the parameters each row is proposed afresh from the model and kept with the chance that the
-noisy moments give it; given the rows the parameters have their conjugate law. Exact for any number
+Given the parameters, each row is proposed from the model and accepted with the likelihood ratio of
+the noisy moments; given the rows, the parameters have their conjugate law. Exact for any number
 of rows, but its work grows with them: it serves where there are too few rows for `latent_moments`,
 and as the reference that the other samplers are compared with.
 """
@@ -12,16 +12,21 @@ import numpy as np
 from scipy.special import gammaln
 
 from tacit.infer.conjugate import draw_normal
-from tacit.infer.latent_moments import Believed, MomentsSeen
+from tacit.infer.latent_moments import MomentsDensity, MomentsSeen
 from tacit.infer.latent_sum import log_rows_prior
 
 _WARM_UP = 500
 
 
 def draw_rows(
-    seen: MomentsSeen, believed: Believed, chains: int, draws: int, seed: int | None, thin: int = 1
+    seen: MomentsSeen,
+    density: MomentsDensity,
+    chains: int,
+    draws: int,
+    seed: int | None,
+    thin: int = 1,
 ) -> np.ndarray:
-    """Draws of the moments' matrix, shape (chains * draws, D + 1, D + 1).
+    """Return draws of the moment matrix, shape (chains * draws, D + 1, D + 1).
 
     If the number of rows is not known there are places for as many as there can be, and an empty
     place is a row of zeros.
@@ -37,7 +42,7 @@ def draw_rows(
     )
     matrix = np.einsum("cni,cnj->cij", rows, rows)
     for sweep in range(_WARM_UP + draws * thin):
-        mean, root = draw_normal(matrix, believed, rng)
+        mean, root = draw_normal(matrix, density, rng)
         for r in range(n):
             step = np.einsum("cij,cj->ci", root, rng.standard_normal((chains, size - 1)))
             proposed = np.concatenate([np.ones((chains, 1)), mean + step], axis=1)
@@ -63,14 +68,14 @@ def _count(matrix: np.ndarray) -> np.ndarray:
 
 
 def _log_taken(most: int, units: float | None) -> np.ndarray:
-    """How likely it is that these places of `most` have a row, for each number of rows."""
+    """Return the log prior of one subset of n of `most` slots being rows, for each n."""
     n = np.arange(most + 1.0)
     places = gammaln(most + 1) - gammaln(n + 1) - gammaln(most - n + 1)
     return log_rows_prior(None if units is None else int(units), 1)(n) - places
 
 
 def _log_noise(matrix: np.ndarray, seen: MomentsSeen) -> np.ndarray:
-    """log density of the noise that would explain what was seen, for each chain."""
+    """Return the log density of the noise (released minus true moments), for each chain."""
     upper = np.triu(np.ones_like(seen.value))
     upper[0, 0] = seen.rows is None
     error = (seen.value - matrix) / np.where(seen.scale > 0, seen.scale, 1.0)

@@ -56,7 +56,7 @@ class OneParameter:
         free = self.free_natural(mean)
         bounded = self.log_partition(eta) - eta * mean
         unbounded = self.free_partition(free) - free * mean
-        rate = CubicHermiteSpline(mean, bounded - unbounded, free - eta)  # duals have -eta as slope
+        rate = CubicHermiteSpline(mean, bounded - unbounded, free - eta)  # derivative: -eta each
         return rate, 0.5 * np.log(self.free_variance(mean) / variance)
 
     def moments(self, eta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -66,18 +66,18 @@ class OneParameter:
 
     @property
     def spreads(self) -> tuple[np.ndarray, np.ndarray]:
-        """Means, and the variance of one value that has them."""
+        """Means, and the variance of one value with each mean."""
         return self._scanned[1:]
 
     def window(self, at: np.ndarray, n: float) -> tuple[np.ndarray, np.ndarray]:
-        """Between which sums nearly all of n values add up."""
+        """Return bounds that hold the sum of n values with probability near 1."""
         mean, variance = self.moments(self.natural(at))
         spread = np.sqrt(n * variance)
         low = np.maximum(n * mean - 10 * spread, n * self.low)
         return low, np.minimum(n * mean + 15 * spread + 10 * self.whole, n * self.high)
 
     def most_likely(self, eta: np.ndarray, n: float, y: float, law: Law) -> np.ndarray:
-        """The sum where its density times that of the noise is largest, for y = sum + noise."""
+        """Return the most probable sum given y = sum + noise."""
         if law.heavy:  # e^(s/b) makes another natural parameter of the sum's
             below, above = (self.moments(eta + tilt / law.scale)[0] for tilt in (-1, 1))
             return np.clip(y, n * below, n * above)
@@ -85,13 +85,13 @@ class OneParameter:
         return np.interp(y + law.scale**2 * eta, n * mean + law.scale**2 * known, n * mean)
 
     def log_density(self, s: np.ndarray, at: np.ndarray, n: float) -> np.ndarray:
-        """log p(s | parameter, n); `at` has one entry for each row of `s`."""
+        """Return log p(s | parameter, n); `at` has one entry for each row of `s`."""
         eta = self.natural(at)
         log = self.log_measure(s, n) + eta[:, None] * s - n * self.log_partition(eta)[:, None]
         return log + self._log_bounded(s, n)
 
     def _log_bounded(self, s: np.ndarray, n: float) -> np.ndarray:
-        """log of h_n with bounds over h_n without, by saddlepoints on both sides."""
+        """Return log of h_n with bounds over h_n without, by saddlepoint approximations of both."""
         if n == 1:  # one value within the bounds has the same measure
             return np.zeros_like(s)
         _, mean, _ = self._scanned
@@ -105,7 +105,7 @@ class OneParameter:
         return log + self._log_beyond(s / n, average, n)
 
     def _log_beyond(self, average: np.ndarray, known: np.ndarray, n: float) -> np.ndarray:
-        """What is added nearer to a bound than was scanned: values pile up exponentially there."""
+        """Return the correction nearer to a bound than the table: values are exponential there."""
         if np.array_equal(average, known):
             return np.zeros_like(average)
 

@@ -1,4 +1,4 @@
-"""A discrete Markov random field whose clique tables were seen through noise.
+"""A discrete Markov random field given noisy clique tables.
 
     p(x) proportional to exp(sum over cliques c of theta_c(x_c)),     theta normal(0, sd^2)
 
@@ -56,7 +56,7 @@ class Field:
         return weight / weight.sum()
 
     def mean(self, theta: np.ndarray) -> np.ndarray:
-        """How probable each cell is."""
+        """Return the probability of each cell."""
         p = self.probability(theta)
         return sum(np.bincount(c, p, self.cells) for c in self.cell.T)  # type: ignore[return-value]
 
@@ -84,7 +84,7 @@ class SeenCells:
 def sample_from_counts(
     field: Field, counts: np.ndarray, rows: float, sd: float, size: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Draws of theta where the cells are known, shape (size, cells)."""
+    """Return draws of theta given exact cells, shape (size, cells)."""
     theta, factor = _mode(field, counts, None, rows, sd)
     seed = int(rng.integers(2**31))
     return run_known(theta, factor, field.cell, counts, rows, sd, size, _EVERY, _BURN, seed)
@@ -93,7 +93,7 @@ def sample_from_counts(
 def sample_field(
     field: Field, seen: SeenCells, rows: Rows, sd: float, size: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """One chain: draws of theta (size, cells) and of the number of rows (size)."""
+    """Return draws of theta (size, cells) and of the number of rows (size), from one chain."""
     variance = seen.scale**2 * (2.0 if seen.heavy else 1.0) / seen.power
     fixed = rows.least == rows.most
     # Each clique's cells add up to the number of rows.
@@ -129,9 +129,9 @@ def _mode(
         mean, cov = field.moments(theta)
         weight = cho_factor(n * cov + noise)
         error = value - n * mean
-        slope = n * cov @ cho_solve(weight, error) - theta / sd**2
-        curve = n**2 * cov @ cho_solve(weight, cov) + flat
-        step = np.linalg.solve((curve + curve.T) / 2, slope)
+        gradient = n * cov @ cho_solve(weight, error) - theta / sd**2
+        precision = n**2 * cov @ cho_solve(weight, cov) + flat
+        step = np.linalg.solve((precision + precision.T) / 2, gradient)
 
         def loss(at: np.ndarray, weight: Any = weight) -> float:
             gap = value - n * field.mean(at)
@@ -148,8 +148,8 @@ def _mode(
 
 
 def _wide(field: Field, theta: np.ndarray, variance: np.ndarray, n: float, sd: float) -> np.ndarray:
-    """The same for theta given the noisy cells, rows unknown."""
+    """Return the inverse transposed Cholesky factor of theta's precision given noisy cells."""
     cov = field.moments(theta)[1]
-    curve = n**2 * cov @ np.linalg.solve(n * cov + np.diag(variance), cov)
-    curve = (curve + curve.T) / 2 + np.eye(field.cells) / sd**2
-    return np.linalg.inv(np.linalg.cholesky(curve)).T.copy()
+    precision = n**2 * cov @ np.linalg.solve(n * cov + np.diag(variance), cov)
+    precision = (precision + precision.T) / 2 + np.eye(field.cells) / sd**2
+    return np.linalg.inv(np.linalg.cholesky(precision)).T.copy()

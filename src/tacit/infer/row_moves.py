@@ -50,7 +50,7 @@ def _few(n, p):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True)
 def scatter(rows, weight, out):  # type: ignore[no-untyped-def]
-    """Add so many rows to `out`, each to a state drawn in proportion to its weight."""
+    """Add `rows` rows to `out`, each to a state drawn in proportion to its weight."""
     total = weight.sum()
     if 4 * rows < weight.size:
         upto = np.cumsum(weight)
@@ -95,7 +95,7 @@ def follow(m, old, new, fixed, out):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True)
 def refresh(m, mean, share, fixed, out):  # type: ignore[no-untyped-def]
-    """Forget a share of the rows and draw them anew."""
+    """Redraw a random share of the rows."""
     moved = 0
     for x in range(m.size):
         gone = binomial(m[x], share)
@@ -110,7 +110,7 @@ def refresh(m, mean, share, fixed, out):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True)
 def log_noise(t, y, scale, power, heavy):  # type: ignore[no-untyped-def]
-    """The log density of all noisy cells."""
+    """Return the log density of all noisy cells."""
     total = 0.0
     for j in range(t.size):
         error = (y[j] - t[j]) / scale[j]
@@ -130,7 +130,7 @@ def margins(m, cell, t):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True)
 def shift_rows(m, t, score, cell, stride, levels, y, scale, power, heavy, most, tries):  # type: ignore[no-untyped-def]
-    """Metropolis moves of some rows to a state that differs in one column."""
+    """Move rows to states that differ in one column, by Metropolis."""
     states, cliques = cell.shape
     for _ in range(tries):
         x = np.random.randint(states)

@@ -1,4 +1,4 @@
-"""A symmetric matrix as a vector of the same norm, and its noisy sum back as a precision."""
+"""Symmetric matrices packed as vectors of equal norm, and precisions from noisy ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ def packed_size(size: int) -> int:
 
 
 def unpacked(vector: np.ndarray, size: int) -> np.ndarray:
-    """The matrix whose upper triangle it is, row by row, off the diagonal times the root of 2."""
+    """Return the symmetric matrix packed in `vector`.
+
+    The vector is its upper triangle by rows, with off-diagonal entries times sqrt(2).
+    """
     upper = np.triu_indices(size)
     scale = np.where(upper[0] == upper[1], 1.0, 0.5**0.5)
     matrix = np.zeros((size, size))
@@ -23,25 +26,27 @@ def unpacked(vector: np.ndarray, size: int) -> np.ndarray:
 def eigen_floored(
     matrix: np.ndarray, sd: float, prior: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The precision of a posterior: eigenvalues, eigenvectors, and the data's share of the former.
+    """Return eigenvalues and eigenvectors of a posterior precision, and the data's share of each.
 
-    `matrix` is the data's information with noise of this sd in each number. None of its eigenvalues
-    is left below the largest that the noise alone would have, about sd * sqrt(2 size): what is
-    hidden there may be as large, and a step that thinks it small would be too long. `prior` is the
-    prior's precision.
+    `matrix` is the data's information with noise of this sd in each entry, `prior` the prior's
+    precision. Eigenvalues of `matrix` are floored at the noise edge sd * sqrt(2 size): the true
+    ones may be as large, and steps scaled by underestimates are too long.
     """
-    values, ways = np.linalg.eigh(matrix)
+    values, vectors = np.linalg.eigh(matrix)
     values = np.maximum(values, sd * (2 * len(values)) ** 0.5)
-    total, both = np.linalg.eigh(ways * values @ ways.T + prior)
-    share = np.einsum("ji,ji->i", both, ways * values @ (ways.T @ both))
+    total, both = np.linalg.eigh(vectors * values @ vectors.T + prior)
+    share = np.einsum("ji,ji->i", both, vectors * values @ (vectors.T @ both))
     return total, both, share
 
 
 def curvature_of(gradient: Callable[[np.ndarray], np.ndarray], at: np.ndarray) -> np.ndarray:
-    """How curved a log density is, by differences of its gradient; nowhere less than flat."""
+    """Return the negative Hessian of a log density, by differences of its gradient.
+
+    Negative eigenvalues are set to 0.
+    """
     step = 0.01
-    bend = np.array(
+    differences = np.array(
         [gradient(at - step * one) - gradient(at + step * one) for one in np.eye(at.size)]
     )
-    values, ways = np.linalg.eigh((bend + bend.T) / (4 * step))
-    return ways * np.maximum(values, 0.0) @ ways.T
+    values, vectors = np.linalg.eigh((differences + differences.T) / (4 * step))
+    return vectors * np.maximum(values, 0.0) @ vectors.T

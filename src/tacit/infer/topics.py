@@ -1,4 +1,4 @@
-"""Topics of documents: proportions of topics in documents, and perplexities."""
+"""Topic models given their topics: topic proportions of documents, and perplexities."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scipy.special import digamma, gammaln
 
 from tacit.kernels.mixing import fit_proportions, flush_denormals, gather_columns, padded
 
-_SOME = 4096  # documents at a time
+_CHUNK = 4096  # documents at a time
 
 
 @numba.njit(nogil=True, cache=True)
@@ -40,7 +40,10 @@ def _mixtures(
 def mixtures(
     documents: csr_matrix, rows: np.ndarray, alpha: float, *, tolerance: float, most: int
 ) -> np.ndarray:
-    """The Dirichlet (document, topic) of each document's topics, given words by topics."""
+    """Return the variational Dirichlet parameters (document, topic) of topic proportions.
+
+    `rows` (word, topic) holds the probabilities of words in topics.
+    """
     # The compiled loop reads rows of words without index checks.
     if documents.shape[1] != len(rows):
         raise ValueError(f"Expected documents of {len(rows)} words, got {documents.shape[1]}.")
@@ -49,44 +52,47 @@ def mixtures(
     table, weights = flush_denormals(rows), documents.data.astype(float)
     arrays = documents.indices, weights, table, alpha, tolerance, most
 
-    def some(first: int) -> None:
-        stop = first + _SOME
+    def fit_chunk(first: int) -> None:
+        stop = first + _CHUNK
         _mixtures(documents.indptr[first : stop + 1], *arrays, gammas[first:stop])
 
     with ThreadPoolExecutor(cpu_count()) as pool:
-        list(pool.map(some, range(0, documents.shape[0], _SOME)))
+        list(pool.map(fit_chunk, range(0, documents.shape[0], _CHUNK)))
     return gammas
 
 
 def halves(documents: csr_matrix, rng: np.random.Generator) -> tuple[csr_matrix, csr_matrix]:
-    """Each document's words dealt out at random, half to learn its topics from, half to score."""
+    """Return two random halves of each document's words: one to fit, one to score."""
     counts = np.rint(documents.data).astype(np.int64)
     row = np.repeat(np.repeat(np.arange(documents.shape[0]), np.diff(documents.indptr)), counts)
     word = np.repeat(documents.indices, counts)
     order = np.lexsort((rng.random(row.size), row))
     row, word = row[order], word[order]
-    place = np.arange(row.size) - np.searchsorted(row, row, side="left")
+    position = np.arange(row.size) - np.searchsorted(row, row, side="left")
     parts = []
-    for here in (place % 2 == 0, place % 2 == 1):
+    for here in (position % 2 == 0, position % 2 == 1):
         ones = np.ones(int(here.sum()))
         parts.append(csr_matrix((ones, (row[here], word[here])), shape=documents.shape))
     return parts[0], parts[1]
 
 
 def log_probability(documents: csr_matrix, theta: np.ndarray, topics: np.ndarray) -> np.ndarray:
-    """Of each document's words, given its shares (document, topic) and words by topics."""
+    """Return the log probability of each document's words.
+
+    `theta` (document, topic) holds topic proportions, `topics` (word, topic) word probabilities.
+    """
     result = np.zeros(documents.shape[0])
-    for first in range(0, documents.shape[0], _SOME):
-        some = documents[first : first + _SOME].tocoo()
-        p = np.einsum("ik,ik->i", theta[first + some.row], topics[some.col])
-        np.add.at(result, first + some.row, some.data * np.log(np.maximum(p, 1e-300)))
+    for first in range(0, documents.shape[0], _CHUNK):
+        chunk = documents[first : first + _CHUNK].tocoo()
+        p = np.einsum("ik,ik->i", theta[first + chunk.row], topics[chunk.col])
+        np.add.at(result, first + chunk.row, chunk.data * np.log(np.maximum(p, 1e-300)))
     return result
 
 
 def completion(
     documents: csr_matrix, topics: np.ndarray, alpha: float, rng: np.random.Generator, **how: Any
 ) -> float:
-    """The perplexity of half the words of each document, its topics learnt from the other half."""
+    """Return the perplexity of half of each document's words, given the other half."""
     known, scored = halves(documents, rng)
     gamma = mixtures(known, topics, alpha, **how)
     theta = gamma / gamma.sum(axis=1, keepdims=True)
@@ -94,8 +100,8 @@ def completion(
 
 
 def bound(documents: csr_matrix, topics: np.ndarray, alpha: float, **how: Any) -> float:
-    """The perplexity that a variational bound gives (Hoffman et al. 2010, equation 16)."""
-    if np.all(topics == topics[:, :1]):  # one topic in all but name, and its bound is tight
+    """Return the perplexity of the variational bound (Hoffman et al. 2010, equation 16)."""
+    if np.all(topics == topics[:, :1]):  # equal topics are one topic, whose bound is tight
         topics, alpha = topics[:, :1], alpha * topics.shape[1]
     gamma = mixtures(documents, topics, alpha, **how).astype(float)
     total = gamma.sum(axis=1, keepdims=True)

@@ -1,4 +1,4 @@
-"""What is believed after a release: draws with their certificate, and what models predict."""
+"""Posteriors given a release: draws with their certificate, and predictions."""
 
 from tacit.posterior.base import Posterior, load_arviz
 from tacit.posterior.field import FieldPosterior

@@ -1,4 +1,4 @@
-"""What is believed after a release: draws, the release they came from, and its certificate."""
+"""The posterior given a release: draws, the release, and its certificate."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import arviz as az
 
 
-_KINDS: dict[str, type[Posterior]] = {}  # subclasses by name, for `load`
+_TYPES: dict[str, type[Posterior]] = {}  # subclasses by name, for `load`
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +42,7 @@ class Posterior:
     predicted: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     def __init_subclass__(cls) -> None:
-        _KINDS[cls.__name__] = cls
+        _TYPES[cls.__name__] = cls
 
     @classmethod
     def of(
@@ -56,7 +56,10 @@ class Posterior:
         coords: Mapping[str, tuple[Any, ...]] | None = None,
         predicted: Mapping[str, np.ndarray] | None = None,
     ) -> Self:
-        """A posterior from draws in one row; the number of `rows` only where it is not known."""
+        """Return a posterior given draws along one leading axis, reshaped to (chain, draw, ...).
+
+        `rows`, the number of rows, is dropped where it is constant, hence known.
+        """
         chains = sampling.chains, sampling.draws
         kept = {k: v for k, v in draws.items() if k != "rows" or np.ptp(v) > 0}
 
@@ -81,30 +84,33 @@ class Posterior:
         draws: Mapping[str, np.ndarray],
         **labels: Any,
     ) -> Self:
-        """The public states of a chain, taken at face value; `release` is one of its steps."""
+        """Return the public states of a chain as posterior draws; `release` is one of its steps.
+
+        They are draws of a tempered posterior, without a correction for noise.
+        """
         count = len(next(iter(draws.values())))
         made = cls.of(model, release, Sampling(draws=count, chains=1), draws, **labels)
         return replace(made, noise="tempered")
 
     @property
     def certificate(self) -> Certificate:
-        """What was asked, of whom, at what cost, under which assumptions."""
+        """The certificate of the release: query, data, privacy cost and assumptions."""
         (release,) = self.releases
         return release.certificate
 
     def sample(self, n: int, variable: str | None = None) -> np.ndarray:
-        """`n` of the draws of a variable (default: the main one), spread over all chains."""
+        """Return `n` draws of a variable (default: the main one), spread over all chains."""
         draws = self.flat(variable)
         if isinstance(n, bool) or not isinstance(n, int) or not 1 <= n <= len(draws):
             raise ModelError(f"Expected 1 <= n={n} <= {len(draws)} draws; fit with more draws.")
         return draws[np.linspace(0, len(draws) - 1, n).round().astype(int)]
 
     def mean(self, variable: str | None = None) -> Any:
-        """The posterior mean: a number, or an array with one for each label."""
+        """Return the posterior mean: a number, or an array with one for each label."""
         return _plain(self.flat(variable).mean(axis=0))
 
     def interval(self, level: float = 0.9, variable: str | None = None) -> tuple[Any, Any]:
-        """The central interval that holds `level` of the posterior, privacy noise included."""
+        """Return the central interval of posterior probability `level`, privacy noise included."""
         if not 0 < level < 1:
             raise ModelError(f"Expected 0 < level={level} < 1.")
         tails = [(1 - level) / 2, (1 + level) / 2]
@@ -112,19 +118,19 @@ class Posterior:
         return _plain(low), _plain(high)
 
     def predict(self, table: Mapping[str, Any]) -> Any:
-        """What the model expects of each row of a table that you already have."""
+        """Return the predicted value of each row of a table that you already have."""
         raise self._cannot()
 
     def predict_interval(self, table: Mapping[str, Any], level: float = 0.9) -> Any:
-        """Where each row's value lies with probability `level`."""
+        """Return the interval that holds each row's value with probability `level`."""
         raise self._cannot()
 
     def predict_proba(self, table: Mapping[str, Any]) -> Any:
-        """The probability of each class for each row of a table that you already have."""
+        """Return the probability of each class for each row of a table that you already have."""
         raise self._cannot()
 
     def log_likelihood(self, table: Mapping[str, Any]) -> Any:
-        """How probable each row of a table that you already have is, on a log scale."""
+        """Return the log likelihood of each row of a table that you already have."""
         raise self._cannot()
 
     def _cannot(self) -> ModelError:
@@ -134,7 +140,7 @@ class Posterior:
         )
 
     def predictive(self, variable: str | None = None) -> np.ndarray:
-        """A value that one more row might have, for each draw; levels where they have names."""
+        """Return a posterior predictive draw of one more row for each draw, as levels if named."""
         if not self.predicted:
             raise ModelError("Expected rows to predict for: write posterior.predict(table).")
         name = next(iter(self.predicted)) if variable is None else variable
@@ -144,7 +150,7 @@ class Posterior:
         return np.array(self.coords[name])[flat] if name in self.coords else flat
 
     def summary(self, level: float = 0.9) -> pd.DataFrame:
-        """Mean, standard deviation and interval of every variable."""
+        """Return the mean, standard deviation and interval of every variable."""
         frames = []
         for variable in self.draws:
             flat = self.flat(variable)
@@ -160,7 +166,7 @@ class Posterior:
         return pd.concat(frames)
 
     def to_arviz(self) -> az.InferenceData:
-        """The draws and the release as InferenceData, with the privacy facts in `attrs`."""
+        """Return the draws and the release as InferenceData, with the privacy facts in `attrs`."""
         az = load_arviz()
         observed, dims, coords = {}, dict(self.dims), dict(self.coords)
         for release in self.releases:
@@ -203,14 +209,14 @@ class Posterior:
 
     @classmethod
     def load(cls, path: str | Path) -> Posterior:
-        """Read what `save` wrote."""
+        """Return the posterior that `save` wrote to this file."""
         az = load_arviz()
         try:
             data = az.from_netcdf(str(path), engine="h5netcdf")
             facts = data.attrs
             dims = json.loads(facts["tacit_dims"])
             coords = json.loads(facts["tacit_coords"])
-            return _KINDS.get(facts["tacit_kind"], cls)(
+            return _TYPES.get(facts["tacit_kind"], cls)(
                 draws={name: data["posterior"][name].to_numpy() for name in dims},
                 dims={name: tuple(names) for name, names in dims.items()},
                 coords={name: tuple(labels) for name, labels in coords.items()},
@@ -233,7 +239,7 @@ class Posterior:
         return f"Posterior({self.model['model']}, {chains} x {draws} draws, {stamp})"
 
     def flat(self, variable: str | None = None) -> np.ndarray:
-        """The draws of a variable (default: the main one), all chains in one row."""
+        """Return the draws of a variable (default: the main one), all chains concatenated."""
         name = next(iter(self.draws)) if variable is None else variable
         if name not in self.draws:
             raise ModelError(f"No variable {name!r}; there are {', '.join(self.draws)}.")
@@ -248,7 +254,7 @@ class Posterior:
 
 
 def column_of(table: Mapping[str, Any], name: str) -> Any:
-    """A column of a table that the analyst has; data behind a wall are refused."""
+    """Return a column of a table that the analyst has; data behind a wall are refused."""
     if hasattr(table, "prepay"):
         raise ModelError("Expected a table that you already have, not data behind a wall.")
     if name not in table:
@@ -257,7 +263,7 @@ def column_of(table: Mapping[str, Any], name: str) -> Any:
 
 
 def load_arviz() -> ModuleType:
-    """ArviZ, imported where it is needed, and without its daily word about version 1."""
+    """Return the ArviZ module, imported lazily; hides its FutureWarning about 1.0."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
         import arviz

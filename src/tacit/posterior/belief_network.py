@@ -1,4 +1,4 @@
-"""The posterior of a sigmoid belief network: how probable rows that one has are."""
+"""The posterior of a sigmoid belief network: log likelihoods of rows that one has."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from tacit.infer.belief_networks import log_likelihood
 from tacit.posterior.base import Posterior
 from tacit.posterior.labels import values_of
 
-_DRAWS = 50  # as many are averaged over
+_DRAWS = 50  # number of draws to average over
 
 
 class BeliefNetworkPosterior(Posterior):
     """Draws of `weights` (visible, hidden), `intercepts` and the hidden units' log `odds`."""
 
     def log_likelihood(self, table: Mapping[str, Any], *, seed: int = 0) -> np.ndarray:
-        """The log probability of each row, averaged over draws as probabilities are.
+        """Return the log of each row's mean probability over draws.
 
-        Over all states of up to 12 hidden units, and over 4096 states at random of more.
+        Sums over all states of up to 12 hidden units, and over 4096 random states of more.
         """
         schema, rng = self.releases[0].schema, np.random.default_rng(seed)
         columns = [schema[name] for name in self.model["visible"]]

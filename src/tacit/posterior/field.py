@@ -10,16 +10,16 @@ import numpy as np
 from tacit.posterior.network import Codes, DiscretePosterior
 from tacit.spec.errors import ModelError
 
-_AT_ONCE = 4_000_000
+_AT_ONCE = 4_000_000  # numbers held at once
 
 
 def margin_name(clique: Sequence[str]) -> str:
-    """What the probabilities of a clique are called."""
+    """Return the variable name of a clique's probabilities."""
     return f"p({','.join(clique)})"
 
 
 def potential_name(clique: Sequence[str]) -> str:
-    """What the log potentials of a clique are called."""
+    """Return the variable name of a clique's log potentials."""
     return f"log_potential({','.join(clique)})"
 
 
@@ -44,7 +44,7 @@ class FieldPosterior(DiscretePosterior):
         return self._score(codes, target)
 
     def _score(self, codes: Codes, target: str | None) -> np.ndarray:
-        """The sum of log potentials: (draw, row, level of the target)."""
+        """Return the sum of log potentials, shape (draw, row, level of the target)."""
         total: Any = 0.0
         for variable, clique in self._potentials().items():
             index: list[Any] = []
@@ -59,7 +59,7 @@ class FieldPosterior(DiscretePosterior):
         return np.asarray(total)
 
     def _log_normaliser(self) -> np.ndarray:
-        """log Z of each draw."""
+        """Return the log normaliser of each draw."""
         names = self.columns
         sizes = [len(self.coords[name]) for name in names]
         states = np.unravel_index(np.arange(int(np.prod(sizes))), sizes)

@@ -1,4 +1,4 @@
-"""The posterior of a hidden Markov model: which state each cell is in, and what states are like."""
+"""The posterior of a hidden Markov model: states of cells, emissions and transitions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class HiddenStatesPosterior(Posterior):
     """
 
     def states(self) -> pd.DataFrame:
-        """The most probable state of each cell: a row for each sequence, a column for each time."""
+        """Return the most probable state of each cell: sequences are rows, times are columns."""
         sequence, time = self.dims["states"]
         return pd.DataFrame(
             self.state_probabilities().to_numpy().argmax(axis=2),
@@ -34,7 +34,7 @@ class HiddenStatesPosterior(Posterior):
         )
 
     def state_probabilities(self) -> xr.DataArray:
-        """The probability of each state in each cell: dimensions (sequence, time, hidden_state)."""
+        """Return the probability of each state in each cell (sequence, time, hidden_state)."""
         drawn = self.flat("states")
         share = [(drawn == k).mean(axis=0) for k in self.coords[STATE]]
         dims = (*self.dims["states"], STATE)
@@ -43,15 +43,15 @@ class HiddenStatesPosterior(Posterior):
         )
 
     def summary(self, level: float = 0.9) -> pd.DataFrame:
-        """Mean, standard deviation and interval of all parameters; `states()` has the cells."""
+        """Return the mean, standard deviation and interval of all parameters but `states`."""
         shown = {name: drawn for name, drawn in self.draws.items() if name != "states"}
         return Posterior.summary(replace(self, draws=shown), level)
 
     def log_likelihood(self, table: Mapping[str, Any]) -> np.ndarray:
-        """The log of each row's expected probability, given its sequence and time.
+        """Return the log of each row's mean probability over draws, given its sequence and time.
 
         `table` has columns for sequence, time and emissions; a value that is not a public level
-        is left out of its row. Cells that were held out have states that the chain predicts.
+        is left out of its row. States of held-out cells are drawn from the Markov chain.
         """
         sequence, time = self.dims["states"]
         r, t = self._codes(table, sequence), self._codes(table, time)
@@ -60,27 +60,27 @@ class HiddenStatesPosterior(Posterior):
                 raise ModelError(f"Expected {name!r} to have only its public levels in the table.")
         columns = list(self.model["emissions"])
         rows = np.stack([r, t, *(self._codes(table, name) for name in columns)], axis=1)
-        kinds, which = np.unique(rows, axis=0, return_inverse=True)
+        distinct, which = np.unique(rows, axis=0, return_inverse=True)
         drawn = self.flat("states")
         logs = [np.log(np.maximum(self.flat(f"emission_{name}"), 1e-300)) for name in columns]
         each = np.arange(len(drawn))[:, None]
-        found = np.empty(len(kinds))
+        found = np.empty(len(distinct))
         step = max(1, _CHUNK // len(drawn))
-        for begin in range(0, len(kinds), step):
-            some = kinds[begin : begin + step]
-            state = drawn[:, some[:, 0], some[:, 1]]
+        for begin in range(0, len(distinct), step):
+            chunk = distinct[begin : begin + step]
+            state = drawn[:, chunk[:, 0], chunk[:, 1]]
             log = np.zeros(state.shape)
-            for log_p, codes in zip(logs, some[:, 2:].T, strict=True):
+            for log_p, codes in zip(logs, chunk[:, 2:].T, strict=True):
                 log += np.where(codes < 0, 0.0, log_p[each, state, np.maximum(codes, 0)])
             most = log.max(axis=0)
             found[begin : begin + step] = most + np.log(np.exp(log - most).mean(axis=0))
         return found[which.reshape(-1)]
 
     def _codes(self, table: Mapping[str, Any], name: str) -> np.ndarray:
-        """The place of each value among the public levels, -1 for others."""
+        """Return the index of each value among the public levels, -1 for others."""
         levels = self.coords[name]
         values = pd.Series(np.asarray(column_of(table, name)).ravel())
         if all(isinstance(level, str) for level in levels):
             values = values.astype(str).str.strip()
-        place = {level: i for i, level in enumerate(levels)}
-        return values.map(place).fillna(-1).to_numpy().astype(np.int64)
+        index = {level: i for i, level in enumerate(levels)}
+        return values.map(index).fillna(-1).to_numpy().astype(np.int64)

@@ -1,4 +1,4 @@
-"""Cells of a table that the analyst has, as maps see them: positions among public labels."""
+"""Cells of a table that the analyst has, encoded like private data: indices of public labels."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from tacit.spec.errors import ModelError
 
 
 def codes_of(table: Mapping[str, Any], column: Column) -> np.ndarray:
-    """The position of each cell among the column's labels, and -1 where it has none.
+    """Return the index of each cell among the column's labels, -1 where it has none.
 
-    Cells are read as the wall reads them: a value outside the public domain is missing, or the
+    Cells are read like private data: a value outside the public domain is missing, or the
     column's default where it has one.
     """
     cells = np.asarray(column_of(table, column.name), dtype=object).ravel()
@@ -26,13 +26,13 @@ def codes_of(table: Mapping[str, Any], column: Column) -> np.ndarray:
 
 
 def values_of(table: Mapping[str, Any], column: Any) -> np.ndarray:
-    """A column of a table as maps see it: numbers, and positions of levels."""
+    """Return a column of a table as floats: clipped numbers, or indices of levels."""
     if isinstance(column, Categorical):
         codes = codes_of(table, column)
         if np.any(codes < 0):
-            strange = np.asarray(column_of(table, column.name), dtype=object).ravel()[codes < 0][0]
+            unknown = np.asarray(column_of(table, column.name), dtype=object).ravel()[codes < 0][0]
             raise ModelError(
-                f"Expected a level of {column.name!r} in each row of the table, got {strange!r}."
+                f"Expected a level of {column.name!r} in each row of the table, got {unknown!r}."
             )
         return codes.astype(float)
     cells = np.asarray(column_of(table, column.name), float).ravel()
@@ -44,7 +44,7 @@ def values_of(table: Mapping[str, Any], column: Any) -> np.ndarray:
 
 
 def _text(cell: Any, numbers: bool) -> str | None:
-    """A cell as text; whole numbers look the same whatever their type, where labels are numbers."""
+    """Return a cell as text; if labels are numbers, equal integers of all types give equal text."""
     if cell is None:
         return None
     if hasattr(cell, "isoformat"):

@@ -11,34 +11,34 @@ from tacit.posterior.base import Posterior, column_of
 from tacit.posterior.labels import codes_of
 from tacit.spec.errors import ModelError
 
-_AT_ONCE = 4_000_000  # numbers held for some rows and all draws
+_AT_ONCE = 4_000_000  # numbers held at once, for a chunk of rows and all draws
 
 Codes = dict[str, np.ndarray]
 
 
 def family_name(name: str, parents: Sequence[str]) -> str:
-    """What the table of a column given its parents is called."""
+    """Return the variable name of a column's table given its parents."""
     return f"p({name}|{','.join(parents)})" if parents else f"p({name})"
 
 
 class DiscretePosterior(Posterior):
-    """A posterior that knows the joint law of discrete columns for each draw.
+    """A posterior whose draws determine the joint law of discrete columns.
 
-    Values in a table are read as the wall reads them: one outside the public domain is missing, or
+    Values in a table are read like private data: one outside the public domain is missing, or
     the column's default where it has one.
     """
 
     def predict_proba(self, table: Mapping[str, Any], target: str | None = None) -> np.ndarray:
-        """The probability of each level of `target` for each row, averaged over draws.
+        """Return the probability of each level of `target` for each row, averaged over draws.
 
-        Given all other columns of the network. `target` is known for naive Bayes.
+        It is conditional on all other columns of the network. Naive Bayes needs no `target`.
         """
         name = self._target(target)
         parts = self._over(table, name, lambda p: p.mean(axis=0))
         return np.concatenate([np.zeros((0, len(self.coords[name]))), *parts])
 
     def predict(self, table: Mapping[str, Any], target: str | None = None) -> np.ndarray:
-        """The most probable level of `target` for each row."""
+        """Return the most probable level of `target` for each row."""
         name = self._target(target)
         best = self.predict_proba(table, name).argmax(axis=1)
         return np.array(self.coords[name])[best]
@@ -46,7 +46,7 @@ class DiscretePosterior(Posterior):
     def predict_interval(
         self, table: Mapping[str, Any], level: float = 0.9, target: str | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Where each row's probability of each level lies: it is uncertain, as the tables are."""
+        """Return the credible interval of each row's probability of each level."""
         if not 0 < level < 1:
             raise ModelError(f"Expected 0 < level={level} < 1.")
         name = self._target(target)
@@ -56,11 +56,11 @@ class DiscretePosterior(Posterior):
         return found[0], found[1]
 
     def log_likelihood(self, table: Mapping[str, Any]) -> np.ndarray:
-        """The log probability of each row, averaged over draws on the scale of probabilities."""
+        """Return the log of each row's mean probability over draws."""
         codes = self._codes(table, self.columns)
         parts = [np.zeros(0)]
-        for some in self._pieces(codes, 1):
-            log = self._log_joint(some)
+        for chunk in self._chunks(codes, 1):
+            log = self._log_joint(chunk)
             top = log.max(axis=0)
             parts.append(top + np.log(np.exp(log - top).mean(axis=0)))
         return np.concatenate(parts)
@@ -71,11 +71,11 @@ class DiscretePosterior(Posterior):
         raise NotImplementedError
 
     def _log_joint(self, codes: Codes) -> np.ndarray:
-        """The log probability of each row under each draw, shape (draw, row)."""
+        """Return the log probability of each row under each draw, shape (draw, row)."""
         raise NotImplementedError
 
     def _log_scores(self, codes: Codes, target: str) -> np.ndarray:
-        """log p(target, the rest of the row) up to a constant of the row: (draw, row, level)."""
+        """Return log p(target, rest of the row) + constant of the row, shape (draw, row, level)."""
         raise NotImplementedError
 
     def _target(self, target: str | None) -> str:
@@ -94,17 +94,17 @@ class DiscretePosterior(Posterior):
     def _over(
         self, table: Mapping[str, Any], target: str, reduce: Callable[[np.ndarray], np.ndarray]
     ) -> Iterator[np.ndarray]:
-        """Something about the probabilities (draw, row, level), some rows at a time."""
+        """Yield `reduce` of the probabilities (draw, row, level), in chunks of rows."""
         given = [name for name in self.columns if name != target]
         codes = self._codes(table, given)
         if not given:  # a network of one column: as many rows as the table has
             codes = {"": np.zeros(len(column_of(table, next(iter(table)))), dtype=np.int64)}
-        for some in self._pieces(codes, len(self.coords[target])):
-            log = self._log_scores(some, target)
+        for chunk in self._chunks(codes, len(self.coords[target])):
+            log = self._log_scores(chunk, target)
             weight = np.exp(log - log.max(axis=2, keepdims=True))
             yield reduce(weight / weight.sum(axis=2, keepdims=True))
 
-    def _pieces(self, codes: Codes, levels: int) -> Iterator[Codes]:
+    def _chunks(self, codes: Codes, levels: int) -> Iterator[Codes]:
         rows = len(next(iter(codes.values())))
         draws = int(np.prod(next(iter(self.draws.values())).shape[:2]))
         step = max(1, _AT_ONCE // (draws * levels))
@@ -138,24 +138,27 @@ class NetworkPosterior(DiscretePosterior):
         return np.asarray(sum(self._log_family(name, codes, target) for name in touched))
 
     def _log_family(self, name: str, codes: Codes, target: str | None) -> np.ndarray:
-        """log p(name | parents): (draw, row, level of the target), or one level if it is not in."""
+        """Return log p(name | parents), shape (draw, row, level of the target).
+
+        The last axis has length 1 if the target is not in the family.
+        """
         graph = self.graph
         family = (*graph[name], name)
         log = np.log(np.maximum(self.flat(family_name(name, graph[name])), 1e-300))
         every = np.arange(len(self.coords[target]))[None, :] if target is not None else None
         leaf = not any(name in parents for parents in graph.values())
-        lost = codes[name] < 0 if leaf and name != target else np.zeros(1, dtype=bool)
+        missing = codes[name] < 0 if leaf and name != target else np.zeros(1, dtype=bool)
         index: list[Any] = []
         for column in family:
             if column == target:
                 index.append(every)
                 continue
             code = codes[column]
-            if np.any((code < 0) & ~lost):
+            if np.any((code < 0) & ~missing):
                 raise ModelError(
                     f"Expected a public level of {column!r} in each row: only a column without "
                     "children may be missing."
                 )
             index.append(code[:, None])
         found = log[(slice(None), *index)]
-        return np.where(lost[None, :, None], 0.0, found) if lost.any() else found
+        return np.where(missing[None, :, None], 0.0, found) if missing.any() else found

@@ -14,7 +14,7 @@ class RegressionPosterior(Posterior):
     """Draws of `coef`, `intercept` and `sigma`."""
 
     def predict(self, table: Mapping[str, Any]) -> np.ndarray:
-        """The expected target of each row of a table that you already have.
+        """Return the expected target of each row of a table that you already have.
 
         `table` has a column for each feature: a DataFrame, or a mapping from names to numbers.
         """
@@ -23,7 +23,7 @@ class RegressionPosterior(Posterior):
     def predict_interval(
         self, table: Mapping[str, Any], level: float = 0.9, *, seed: int | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Where the target of each row lies with probability `level`, all uncertainty included."""
+        """Return the predictive interval of each row's target, of probability `level`."""
         lines = self._lines(table)
         rng = np.random.default_rng(seed)
         values = lines + self.flat("sigma")[:, None] * rng.standard_normal(lines.shape)
@@ -31,6 +31,6 @@ class RegressionPosterior(Posterior):
         return low, high
 
     def _lines(self, table: Mapping[str, Any]) -> np.ndarray:
-        """The regression line of each draw at each row."""
+        """Return the regression mean of each draw at each row, shape (draw, row)."""
         columns = [np.asarray(column_of(table, name), float) for name in self.coords["feature"]]
         return self.flat("intercept")[:, None] + self.flat("coef") @ np.stack(columns)

@@ -20,28 +20,28 @@ from tacit.spec.sampling import Sampling
 from tacit.spec.texts import check_words, word_counts
 
 TOPIC, WORD = "topic", "word"
-_HOW = {"tolerance": 1e-3, "most": 200}
+_FIT_OPTIONS = {"tolerance": 1e-3, "most": 200}
 
 
 class TopicPosterior(Posterior):
-    """Beliefs about the words of each topic.
+    """The posterior of each topic's word probabilities, by mean and standard deviation.
 
-    `draws` holds the weights of words, which are in proportion to their probabilities, and how well
-    they are known, privacy noise included: draws of all words of all topics would fill the memory.
-    `sample` draws as many as are asked for.
+    `draws` holds `weight`, proportional to the expected probabilities, and `spread`, its standard
+    deviation with privacy noise included: draws of all words and topics would not fit in memory.
+    `sample` returns draws.
     """
 
     @classmethod
-    def believed(
-        cls, model: Mapping[str, Any], release: Release, beliefs: Any, sampling: Sampling
+    def from_parameters(
+        cls, model: Mapping[str, Any], release: Release, parameters: Any, sampling: Sampling
     ) -> Self:
-        """From `weight` and `spread`, words by topics."""
+        """Return the posterior given variational parameters `weight` and `spread` (word, topic)."""
         words = _tokens(release).vocabulary
-        arrays = {"weight": beliefs.weight, "spread": beliefs.spread}
+        arrays = {"weight": parameters.weight, "spread": parameters.spread}
         return cls(
             draws={k: np.ascontiguousarray(v.T)[None, None] for k, v in arrays.items()},
             dims=dict.fromkeys(arrays, (TOPIC, WORD)),
-            coords={TOPIC: tuple(range(beliefs.weight.shape[1])), WORD: words},
+            coords={TOPIC: tuple(range(parameters.weight.shape[1])), WORD: words},
             model=model,
             releases=(release,),
             noise=sampling.noise,
@@ -49,7 +49,7 @@ class TopicPosterior(Posterior):
 
     @property
     def topics(self) -> np.ndarray:
-        """The expected probability of each word in each topic (topic, word)."""
+        """The expected probability of each word in each topic, shape (topic, word)."""
         weight = self.draws["weight"][0, 0]
         return weight / weight.sum(axis=1, keepdims=True)
 
@@ -57,7 +57,7 @@ class TopicPosterior(Posterior):
         return self.topics if variable is None else super().mean(variable)
 
     def sample(self, n: int, variable: str | None = None, *, seed: int = 0) -> np.ndarray:
-        """`n` draws of the topics (draw, topic, word)."""
+        """Return `n` draws of the topics, shape (draw, topic, word)."""
         if variable is not None:
             return super().sample(n, variable)
         rng = np.random.default_rng(seed)
@@ -66,7 +66,7 @@ class TopicPosterior(Posterior):
         return drawn / drawn.sum(axis=2, keepdims=True)
 
     def interval(self, level: float = 0.9, variable: str | None = None) -> tuple[Any, Any]:
-        """The interval of each word's probability in each topic (topic, word)."""
+        """Return the interval of each word's probability in each topic, shape (topic, word)."""
         if variable is not None:
             return super().interval(level, variable)
         if not 0 < level < 1:
@@ -77,13 +77,13 @@ class TopicPosterior(Posterior):
         return np.maximum(weight - wide, 0.0) / total, np.minimum((weight + wide) / total, 1.0)
 
     def summary(self, level: float = 0.9, words: int = 10) -> pd.DataFrame:
-        """Mean, standard deviation and interval of the most probable words of each topic."""
+        """Return the mean, sd and interval of the most probable words of each topic."""
         low, high = self.interval(level)
         sd = self.draws["spread"][0, 0] / self.draws["weight"][0, 0].sum(axis=1, keepdims=True)
         top = self.top_words(words)
-        place = {word: i for i, word in enumerate(self.coords[WORD])}
+        index = {word: i for i, word in enumerate(self.coords[WORD])}
         names = [(topic, word) for topic in top.index for word in top.loc[topic]]
-        rows = [topic for topic, _ in names], [place[word] for _, word in names]
+        rows = [topic for topic, _ in names], [index[word] for _, word in names]
         columns = {
             "mean": self.topics[rows],
             "sd": sd[rows],
@@ -93,7 +93,7 @@ class TopicPosterior(Posterior):
         return pd.DataFrame(columns, index=pd.MultiIndex.from_tuples(names, names=[TOPIC, WORD]))
 
     def top_words(self, n: int = 10) -> pd.DataFrame:
-        """The most probable words of each topic, one topic a row, the largest topics first."""
+        """Return the most probable words of each topic, one topic a row, the largest first."""
         words = np.array(self.coords[WORD], dtype=object)
         order = np.argsort(-self.topics, axis=1, kind="stable")[:, :n]
         size = self.draws["weight"][0, 0].sum(axis=1)
@@ -101,14 +101,14 @@ class TopicPosterior(Posterior):
         return pd.DataFrame(words[order[index]], index=pd.Index(index, name=TOPIC))
 
     def transform(self, documents: Any) -> np.ndarray:
-        """Expected shares of topics (document, topic) in documents that you already have."""
-        gamma = mixtures(self._counts(documents), self.topics.T, self._alpha, **_HOW)
+        """Return expected topic proportions (document, topic) of documents that you have."""
+        gamma = mixtures(self._counts(documents), self.topics.T, self._alpha, **_FIT_OPTIONS)
         return gamma / gamma.sum(axis=1, keepdims=True)
 
     def perplexity(self, documents: Any, method: str = "completion", *, seed: int = 0) -> float:
-        """How surprising documents that you already have are, per word.
+        """Return the perplexity, per word, of documents that you already have.
 
-        "completion": half the words of each document, dealt out at random, given the other half.
+        "completion": a random half of the words of each document, given the other half.
         "bound": the variational bound of Hoffman et al. (2010), on whole documents.
         """
         counts = self._counts(documents)
@@ -116,9 +116,9 @@ class TopicPosterior(Posterior):
             raise ModelError("Expected documents with words of the vocabulary.")
         if method == "completion":
             rng = np.random.default_rng(seed)
-            return completion(counts, self.topics.T, self._alpha, rng, **_HOW)
+            return completion(counts, self.topics.T, self._alpha, rng, **_FIT_OPTIONS)
         if method == "bound":
-            return bound(counts, self.topics.T, self._alpha, **_HOW)
+            return bound(counts, self.topics.T, self._alpha, **_FIT_OPTIONS)
         raise ModelError(f'Expected method={method!r} to be "completion" or "bound".')
 
     @property
@@ -149,5 +149,5 @@ def _counted(documents: Any, words: tuple[str, ...]) -> csr_matrix:
     if not all(text is None or isinstance(text, str) for text in texts):
         raise ModelError("Expected texts, or a sparse matrix of documents by words.")
     check_words(words)
-    place, word, counts = word_counts(pa.array(texts, pa.string()), words)
-    return csr_matrix((counts.astype(float), (place, word)), shape=(len(texts), len(words)))
+    document, word, counts = word_counts(pa.array(texts, pa.string()), words)
+    return csr_matrix((counts.astype(float), (document, word)), shape=(len(texts), len(words)))

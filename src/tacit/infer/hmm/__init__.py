@@ -1,5 +1,5 @@
 """Posterior draws of a hidden Markov model from a released table of counts."""
 
-from tacit.infer.hmm.run import Cells, HiddenDraws, Priors, draw_hidden_states, renamed
+from tacit.infer.hmm.run import Cells, HiddenDraws, Priors, draw_hidden_states, relabelled
 
-__all__ = ["Cells", "HiddenDraws", "Priors", "draw_hidden_states", "renamed"]
+__all__ = ["Cells", "HiddenDraws", "Priors", "draw_hidden_states", "relabelled"]

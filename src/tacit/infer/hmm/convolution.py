@@ -1,4 +1,4 @@
-"""A Poisson count plus noise: the density of the sum, and draws of the count given the sum."""
+"""Poisson counts plus noise: the density of the sum, and draws of the count given the sum."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TINY = 1e-13  # relative weights below this are left out
 
 @_compiled
 def sum_over_counts(y, mean, scale, heavy, uniform):  # type: ignore[no-untyped-def]
-    """log of sum over s of Poisson(s; mean) noise(y - s), and a draw of s where uniform >= 0.
+    """Return log sum_s Poisson(s; mean) noise(y - s), and a draw of s given y if uniform >= 0.
 
     `heavy` noise is Laplace, other noise Gaussian; its density is taken without the constant.
     """
@@ -32,7 +32,7 @@ def sum_over_counts(y, mean, scale, heavy, uniform):  # type: ignore[no-untyped-
 
 @_compiled
 def _mode(y, mean, scale, heavy):  # type: ignore[no-untyped-def]
-    """The most probable count: weights rise to it and fall from it on."""
+    """Return the most probable count; the weights are unimodal."""
     if not heavy:
         spread = scale * scale
         s = np.floor(max((y + spread) * mean / (mean + spread), 0.0))
@@ -49,7 +49,10 @@ def _mode(y, mean, scale, heavy):  # type: ignore[no-untyped-def]
 
 @_compiled
 def _outward(y, mean, scale, heavy, mode, target):  # type: ignore[no-untyped-def]
-    """Add up weights relative to the mode's, first up, then down, until they reach `target`."""
+    """Return the sum of relative weights outward from the mode until `target`, and the last count.
+
+    Counts above the mode come first, then those below.
+    """
     up, down, decay = np.exp(1.0 / scale), np.exp(-1.0 / scale), np.exp(-1.0 / scale**2)
     total, weight, s = 1.0, 1.0, mode
     step = _noise_ratio(y - s, scale, heavy)
@@ -62,7 +65,7 @@ def _outward(y, mean, scale, heavy, mode, target):  # type: ignore[no-untyped-de
         gap = y - s
         if not heavy:
             step *= decay
-        else:  # the middle case happens once at most
+        else:  # the third case occurs at most once
             step = up if gap >= 1.0 else down if gap <= 0.0 else _noise_ratio(gap, scale, heavy)
     if total >= target:
         return total, s
@@ -86,7 +89,7 @@ def _outward(y, mean, scale, heavy, mode, target):  # type: ignore[no-untyped-de
 
 @_compiled
 def _noise_ratio(gap, scale, heavy):  # type: ignore[no-untyped-def]
-    """The noise's density at gap - 1 over that at gap."""
+    """Return the noise density at gap - 1 divided by that at gap."""
     step = 2.0 * gap - 1.0
     if heavy:
         return np.exp(min(max(step, -1.0), 1.0) / scale)

@@ -1,4 +1,4 @@
-"""One numbering of the states for all draws: states have no names of their own."""
+"""Label matching: one numbering of the states for all draws (label switching)."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import numba
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-_PROFILE = 0.1  # what profiles weigh beside the share of cells in common
+_PROFILE = 0.1  # weight of emission profiles relative to the share of common cells
 
 
 def matched(states: np.ndarray, theta: np.ndarray) -> np.ndarray:
-    """For each draw, which of its states is called 0, 1, ...: shape (draws, states).
+    """Return the permutation of states of each draw, shape (draws, states).
 
     `states` is (draws, cells), `theta` (draws, states, levels). Draws are matched to the last one,
     and then to the most frequent state of each cell. State 0 is the most common.
@@ -25,14 +25,14 @@ def matched(states: np.ndarray, theta: np.ndarray) -> np.ndarray:
         _scores(states, np.sqrt(theta), reference, np.sqrt(profile), score)
         best = score.argmax(axis=2)
         for i in range(draws):
-            if len(set(best[i])) == size:  # nothing to argue about
+            if len(set(best[i])) == size:  # the greedy choice is a permutation
                 order[i] = best[i]
             else:
                 order[i] = linear_sum_assignment(score[i], maximize=True)[1]
         votes = np.zeros((size, states.shape[1]), np.int64)
-        new_name = np.argsort(order, axis=1)
+        new_label = np.argsort(order, axis=1)
         for i in range(draws):
-            votes[new_name[i][states[i]], np.arange(states.shape[1])] += 1
+            votes[new_label[i][states[i]], np.arange(states.shape[1])] += 1
         reference = votes.argmax(axis=0)
         profile = np.mean([theta[i, order[i]] for i in range(draws)], axis=0)
     return order[:, np.argsort(-votes.sum(axis=1), kind="stable")]
@@ -40,7 +40,7 @@ def matched(states: np.ndarray, theta: np.ndarray) -> np.ndarray:
 
 @numba.njit(cache=True, nogil=True)
 def _scores(states, root, reference, profile, out):  # type: ignore[no-untyped-def]
-    """How well state j of each draw would do as state k: cells and profile in common."""
+    """Write the score of renaming state j to k in each draw: common cells and similar emissions."""
     draws, cells = states.shape
     size, levels = profile.shape
     for i in range(draws):

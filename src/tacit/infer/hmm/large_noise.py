@@ -1,9 +1,9 @@
-"""Noise much larger than one count: true counts are integrated out as if they were normal.
+"""Sampler for noise much larger than one count: true counts are integrated out as normal.
 
 y ~ Normal(mean, mean + w) with mean = rate of the cell * theta, where w is the variance of the
-noise. Laplace noise is normal noise whose variance is exponential (mean 2 b^2) for each number. No
-step goes through the true counts: given those, theta and the rates would move by their small
-errors and not by the large ones that noise leaves.
+noise. Laplace noise is a scale mixture: normal with an exponential variance (mean 2 b^2) for each
+number. No step conditions on the true counts: given those, the conditional laws of theta and the
+rates are much narrower than their posterior, and the chain would mix slowly.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tacit.infer.hmm.small_noise import SHAPE
 
 _compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
 
-_TURNS = 4  # sweeps until every variance has moved once
+_TURNS = 4  # each sweep updates every fourth cell's variances
 
 
 @_compiled
@@ -37,7 +37,7 @@ def run_large_noise(  # type: ignore[no-untyped-def]
     moves,
     starts,
 ):
-    """Sweeps of the sampler from the paths `z` on; fills one entry of the outputs for each."""
+    """Run the sampler from paths `z`; each sweep after warm-up fills one entry of the outputs."""
     sequences, times = z.shape
     cells, levels = y.shape
     size = moves.shape[1]
@@ -50,11 +50,11 @@ def run_large_noise(  # type: ignore[no-untyped-def]
         w[c] = spread
         for j in range(levels):
             if heavy[j]:
-                # Whole numbers meet the kink of Laplace's density, which a normal count would
-                # soften and a whole one does not: means below one would be drawn to zero.
+                # Jitter: integers hit the kink of the Laplace density, which a normal count
+                # smooths and an integer count does not; means below one would be biased to zero.
                 y[c, j] += rng.random() - 0.5
-    rate, step = _first_rates(y, used, first, spread, rate_prior), np.full(cells, 0.3)
-    p = _first_emissions(y, first, z, prior, spread, size)
+    rate, step = _initial_rates(y, used, first, spread, rate_prior), np.full(cells, 0.3)
+    p = _initial_emissions(y, first, z, prior, spread, size)
     log_like = np.zeros((cells, size))
     transition, start = np.empty((size, size)), np.empty(size)
     filtered = np.empty((times, size))
@@ -79,8 +79,8 @@ def run_large_noise(  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def _first_rates(y, used, first, spread, rate_prior):  # type: ignore[no-untyped-def]
-    """Each cell's rows as the tables have them, but not below what noise would hide."""
+def _initial_rates(y, used, first, spread, rate_prior):  # type: ignore[no-untyped-def]
+    """Return initial rates: each cell's released row count, at least 0.1 of the prior mean."""
     rate = np.ones(y.shape[0])
     features = first.size - 1
     least = 0.1 * SHAPE / rate_prior
@@ -91,8 +91,8 @@ def _first_rates(y, used, first, spread, rate_prior):  # type: ignore[no-untyped
 
 
 @_compiled
-def _first_emissions(y, first, z, prior, spread, size):  # type: ignore[no-untyped-def]
-    """Shares of the counts, drawn towards equal ones by what noise could have added."""
+def _initial_emissions(y, first, z, prior, spread, size):  # type: ignore[no-untyped-def]
+    """Return initial emissions: shares of the counts, shrunk towards equal ones by the noise."""
     times = z.shape[1]
     p = np.zeros((size, y.shape[1]))
     number = np.zeros(size)
@@ -115,7 +115,7 @@ def _first_emissions(y, first, z, prior, spread, size):  # type: ignore[no-untyp
 @_compiled
 def _log_likelihood(y, w, rate, p, out):  # type: ignore[no-untyped-def]
     states, levels = p.shape
-    wide = np.zeros((levels, (states + 3) // 4 * 4))  # whole vectors of states
+    wide = np.zeros((levels, (states + 3) // 4 * 4))  # padded to full SIMD vectors
     for k in range(states):
         for j in range(levels):
             wide[j, k] = p[k, j]
@@ -124,7 +124,7 @@ def _log_likelihood(y, w, rate, p, out):  # type: ignore[no-untyped-def]
 
 @fast
 def _all_states(y, w, rate, p, out):  # type: ignore[no-untyped-def]
-    """-2 log density, all states of a cell at once; logs of products instead of sums of logs."""
+    """Write log densities of all states of a cell; uses log of products for speed."""
     cells, levels = y.shape
     size = p.shape[1]
     total, product = np.empty(size), np.empty(size)
@@ -148,7 +148,7 @@ def _all_states(y, w, rate, p, out):  # type: ignore[no-untyped-def]
 
 @_compiled
 def _move_variances(rng, y, used, scale, heavy, rate, p, z, w, turn):  # type: ignore[no-untyped-def]
-    """The variance behind each Laplace number: total variance is inverse Gaussian upside down."""
+    """Update the variance of each Laplace number: 1 / total variance is inverse Gaussian."""
     times = z.shape[1]
     for c in range(turn, y.shape[0], _TURNS):
         if not used[c]:
@@ -166,7 +166,7 @@ def _move_variances(rng, y, used, scale, heavy, rate, p, z, w, turn):  # type: i
             total = b * gap * root
             if rng.random() * (1.0 + root) > root:
                 total = b * gap / root
-            # A proposal below the Poisson's own variance is impossible, and w stays.
+            # w = total - mean must be positive; otherwise it is kept.
             if total - mean > 1e-9 * b * b:
                 w[c, j] = total - mean
 
@@ -187,8 +187,8 @@ def _cell(y, w, p, rate):  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def _move_rates(rng, y, used, w, p, z, rate, step, rate_prior, learn):  # type: ignore[no-untyped-def]
-    """A random walk of log rates, its steps learnt during the warm-up."""
+def _move_rates(rng, y, used, w, p, z, rate, step, rate_prior, adaptation):  # type: ignore[no-untyped-def]
+    """Update rates by a random walk on log rates, its step sizes adapted during warm-up."""
     times = z.shape[1]
     for c in range(y.shape[0]):
         if not used[c]:
@@ -200,18 +200,18 @@ def _move_rates(rng, y, used, w, p, z, rate, step, rate_prior, learn):  # type: 
             continue
         log = SHAPE * move - rate_prior * (new - rate[c])
         log += _cell(y[c], w[c], p[k], new) - _cell(y[c], w[c], p[k], rate[c])
-        chance = np.exp(min(log, 0.0))
-        step[c] = min(step[c] * np.exp(learn * (chance - 0.4)), 3.0)
-        if rng.random() < chance:
+        acceptance = np.exp(min(log, 0.0))
+        step[c] = min(step[c] * np.exp(adaptation * (acceptance - 0.4)), 3.0)
+        if rng.random() < acceptance:
             rate[c] = new
 
 
 @_compiled
 def _move_emissions(rng, y, used, w, rate, z, first, spread, prior, p):  # type: ignore[no-untyped-def]
-    """Metropolis moves of mass between pairs of levels, all pairs and states at once.
+    """Update emissions by Metropolis moves of mass between pairs of levels.
 
-    Given rates and variances the levels are independent but for their sum, so that moves of
-    disjoint pairs are accepted one by one. The steps depend on nothing that a move changes.
+    Given rates and variances the levels are independent up to their sum, so that moves of disjoint
+    pairs are accepted separately. Step sizes do not depend on `p`: proposals are symmetric.
     """
     times = z.shape[1]
     states, levels = p.shape
@@ -263,7 +263,7 @@ def _move_emissions(rng, y, used, w, rate, z, first, spread, prior, p):  # type:
 
 @fast
 def _changes(y, used, w, rate, z, p, new, out):  # type: ignore[no-untyped-def]
-    """By how much each level of each state changes the log likelihood."""
+    """Add the change of the log likelihood from `p` to `new`, by state and level, to `out`."""
     states, levels = p.shape
     product = np.ones((states, levels))
     number = np.zeros(states, np.int64)
@@ -274,11 +274,11 @@ def _changes(y, used, w, rate, z, p, new, out):  # type: ignore[no-untyped-def]
         for j in range(levels):
             before, after = rate[c] * p[k, j], rate[c] * new[k, j]
             small, large = before + w[c, j], after + w[c, j]
-            gap, left = y[c, j] - before, y[c, j] - after
-            out[k, j] += 0.5 * (gap * gap / small - left * left / large)
+            gap, new_gap = y[c, j] - before, y[c, j] - after
+            out[k, j] += 0.5 * (gap * gap / small - new_gap * new_gap / large)
             product[k, j] *= small / large
         number[k] += 1
-        if number[k] % 16 == 0:  # before products grow too large
+        if number[k] % 16 == 0:  # before products overflow
             for j in range(levels):
                 out[k, j] += 0.5 * np.log(product[k, j])
                 product[k, j] = 1.0

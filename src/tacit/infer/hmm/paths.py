@@ -1,4 +1,4 @@
-"""Steps that all samplers of a hidden Markov model share: paths, and parameters given paths.
+"""Updates shared by all samplers of a hidden Markov model: paths, and parameters given paths.
 
 Cells are rows: cell r * T + t is sequence r at time t. Levels of all features lie side by side in
 the columns, and those of feature d are first[d] to first[d + 1].
@@ -12,16 +12,16 @@ import numpy as np
 _compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
 fast = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=True)
 
-_LEAST = -690.0  # the log of the smallest probability, above underflow
+_LEAST = -690.0  # least log probability: exp does not underflow
 
 
 @_compiled
 def log_dirichlet(rng, concentration, out):  # type: ignore[no-untyped-def]
-    """The logs of a Dirichlet draw, safe for tiny concentrations."""
+    """Write the logs of a Dirichlet draw to `out`, without underflow for tiny concentrations."""
     most = -np.inf
     for j in range(concentration.size):
         a = concentration[j]
-        # log Gamma(a) = log Gamma(a + 1) + log(U) / a keeps what would underflow to zero.
+        # In law, log G(a) = log G(a + 1) + log(U) / a, which does not underflow.
         if a < 1.0:
             out[j] = np.log(rng.standard_gamma(a + 1.0)) + np.log1p(-rng.random()) / a
         else:
@@ -36,7 +36,7 @@ def log_dirichlet(rng, concentration, out):  # type: ignore[no-untyped-def]
 
 @_compiled
 def draw_transitions(rng, z, prior, start, transition):  # type: ignore[no-untyped-def]
-    """Start and transition probabilities given the paths, into `start` and `transition`."""
+    """Draw start and transition probabilities given the paths, into `start` and `transition`."""
     sequences, times = z.shape
     states = start.size
     counts = np.full((states + 1, states), prior)
@@ -56,7 +56,7 @@ def draw_transitions(rng, z, prior, start, transition):  # type: ignore[no-untyp
 
 @_compiled
 def draw_emissions(rng, counts, first, z, prior, log_theta):  # type: ignore[no-untyped-def]
-    """The logs of emission probabilities given paths and counts, into `log_theta`."""
+    """Draw log emission probabilities given paths and counts, into `log_theta`."""
     times = z.shape[1]
     states, levels = log_theta.shape
     totals = np.empty((states, levels))
@@ -75,7 +75,7 @@ def draw_emissions(rng, counts, first, z, prior, log_theta):  # type: ignore[no-
 
 @fast
 def cell_log_likelihood(counts, log_theta, out):  # type: ignore[no-untyped-def]
-    """log p(counts of a cell | state) for every cell and state: a product of two matrices."""
+    """Write log p(counts of a cell | state) = counts @ log_theta' to `out`, shape (cell, state)."""
     for c in range(counts.shape[0]):
         for k in range(log_theta.shape[0]):
             total = 0.0
@@ -86,7 +86,7 @@ def cell_log_likelihood(counts, log_theta, out):  # type: ignore[no-untyped-def]
 
 @_compiled
 def pick(rng, weight):  # type: ignore[no-untyped-def]
-    """An index with probability proportional to its weight; they do not all vanish."""
+    """Return an index with probability proportional to its weight; the sum must be positive."""
     total = 0.0
     for k in range(weight.size):
         total += weight[k]
@@ -103,7 +103,7 @@ def pick(rng, weight):  # type: ignore[no-untyped-def]
 
 @_compiled
 def draw_path(rng, log_like, start, transition, z, a, b, filtered):  # type: ignore[no-untyped-def]
-    """Forward filter, backward sample: states z[a:b] of one sequence given those around them."""
+    """Draw states z[a:b] of one sequence given the others: forward filter, backward sample."""
     states = start.size
     weight = np.empty(states)
     for t in range(a, b):
@@ -124,7 +124,7 @@ def draw_path(rng, log_like, start, transition, z, a, b, filtered):  # type: ign
         for k in range(states):
             filtered[t, k] = weight[k] * np.exp(log_like[t, k] - most)
             total += filtered[t, k]
-        if not total > 1e-290:  # what is likely here is next to impossible after what came before
+        if not total > 1e-290:  # underflow: filter in logs
             total = 0.0
             best = -np.inf
             for k in range(states):

@@ -1,7 +1,7 @@
-"""Counts taken at face value: exact ones, or noisy ones projected, as the papers do.
+"""Plug-in sampler: counts are exact, or noisy ones projected to be non-negative.
 
-Blocked paths by default. The papers' sampler changes one state at a time with the transition
-probabilities integrated out: Foulds et al. 2016, Eq. 48, corrected.
+Paths are drawn in blocks by default. The single-site sampler of Foulds et al. (2016), Eq. 48,
+corrected, integrates the transition probabilities out.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def run_plugin(  # type: ignore[no-untyped-def]
     moves,
     starts,
 ):
-    """Sweeps of the sampler from the paths `z` on; fills one entry of the outputs for each."""
+    """Run the sampler from paths `z`; each sweep after warm-up fills one entry of the outputs."""
     sequences, times = z.shape
     size = moves.shape[1]
     log_theta = np.empty((size, counts.shape[1]))
@@ -46,7 +46,7 @@ def run_plugin(  # type: ignore[no-untyped-def]
     for sweep in range(warmup + states.shape[0]):
         cell_log_likelihood(counts, log_theta, log_like)
         if single_site:
-            one_by_one(rng, log_like, transition_prior, z, size)
+            single_site_sweep(rng, log_like, transition_prior, z, size)
             draw_transitions(rng, z, transition_prior, start, transition)
         else:
             draw_transitions(rng, z, transition_prior, start, transition)
@@ -63,8 +63,8 @@ def run_plugin(  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def one_by_one(rng, log_like, prior, z, size):  # type: ignore[no-untyped-def]
-    """Each state given all others, the transition probabilities integrated out."""
+def single_site_sweep(rng, log_like, prior, z, size):  # type: ignore[no-untyped-def]
+    """Draw each state of `z` given all others, the transition probabilities integrated out."""
     sequences, times = z.shape
     counts = np.zeros((size + 1, size))  # the last row is the start
     for r in range(sequences):
@@ -85,14 +85,16 @@ def one_by_one(rng, log_like, prior, z, size):  # type: ignore[no-untyped-def]
                 totals[z[r, t]] -= 1.0
             most = -np.inf
             for k in range(size):
-                chance = (counts[before, k] + prior) / (totals[before] + size * prior)
+                probability = (counts[before, k] + prior) / (totals[before] + size * prior)
                 if not last:
                     after = z[r, t + 1]
-                    # The transition into k counts when the one out of k is next.
+                    # The transition into k counts before the one out of k.
                     again = 1.0 if before == k and after == k else 0.0
                     more = 1.0 if before == k else 0.0
-                    chance *= (counts[k, after] + again + prior) / (totals[k] + more + size * prior)
-                log[k] = np.log(chance) + log_like[r * times + t, k]
+                    probability *= (counts[k, after] + again + prior) / (
+                        totals[k] + more + size * prior
+                    )
+                log[k] = np.log(probability) + log_like[r * times + t, k]
                 most = max(most, log[k])
             for k in range(size):
                 log[k] = np.exp(log[k] - most)

@@ -1,4 +1,4 @@
-"""From a table of counts with noise to draws of states and parameters, in several chains."""
+"""Posterior draws of states and parameters given noisy counts, in several chains."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tacit.infer.hmm.labels import matched
 from tacit.infer.hmm.large_noise import run_large_noise
 from tacit.infer.hmm.plugin import run_plugin
 from tacit.infer.hmm.small_noise import SHAPE, run_small_noise
-from tacit.infer.hmm.start import first_paths
+from tacit.infer.hmm.start import initial_paths
 from tacit.infer.noise import Law
 from tacit.spec.sampling import Sampling
 
-_LARGE = 24.0  # variance of noise from which a Poisson count may as well be normal
+_LARGE = 24.0  # noise variance above which counts are treated as normal
 _WARMUP = 200
 
 
@@ -26,8 +26,8 @@ _WARMUP = 200
 class Cells:
     """Released counts (sequence, time, level), one table after the other in the last axis.
 
-    `first` says where each table begins and where the last one ends, `laws` what noise each has.
-    Cells that are not `used` have no say. `most_rows` is a public limit on all counts of a table.
+    `first` holds the first column of each table and the end of the last, `laws` the noise of each.
+    `used` is a mask of cells. `most_rows` is a public limit on all counts of a table.
     """
 
     counts: np.ndarray
@@ -50,11 +50,11 @@ class Cells:
 
     @property
     def spread(self) -> np.ndarray:
-        """The noise's variance."""
+        """The variance of the noise, by level."""
         return np.where(self.heavy, 2.0, 1.0) * self.scale**2
 
-    def usual_rows(self) -> float:
-        """About how many rows a cell has, for a weak prior; noise is not taken for rows."""
+    def typical_rows(self) -> float:
+        """Return the mean number of rows of a cell, or its standard error if that is larger."""
         counts = self.counts[self.used]
         if not len(counts):
             return 1.0
@@ -64,20 +64,22 @@ class Cells:
         return float(np.clip(max(mean, error), 1e-3, max(limit, 1e-3)))
 
     def overall_shares(self) -> np.ndarray:
-        """The share of each level in all cells, drawn towards equal ones by what noise adds."""
+        """Return the share of each level in all cells, shrunk towards equal ones by the noise."""
         totals = self.counts[self.used].sum(axis=0)
         noise = self.used.sum() * self.spread
         shares = np.empty(len(totals))
         for a, b in pairwise(self.first):
             mean = totals[a:b].mean()
             between = max(float(totals[a:b].var(ddof=1)) - noise[a], 0.0) if b - a > 1 else 0.0
-            trust = between / (between + noise[a]) if between > 0 else 0.0
-            near = mean + trust * (totals[a:b] - mean)
-            left = np.sqrt(trust * noise[a]) + 1e-9
-            # What is expected of a number that is not negative; noise alone makes some so.
-            near = near * norm.cdf(near / left) + left * norm.pdf(near / left)
-            near = np.maximum(near, 0.0) / near.sum() if mean > 0 else np.full(b - a, 1 / (b - a))
-            shares[a:b] = near
+            weight = between / (between + noise[a]) if between > 0 else 0.0
+            shrunk = mean + weight * (totals[a:b] - mean)
+            sd = np.sqrt(weight * noise[a]) + 1e-9
+            # The mean of a normal clipped at 0: true totals are not negative.
+            shrunk = shrunk * norm.cdf(shrunk / sd) + sd * norm.pdf(shrunk / sd)
+            shrunk = (
+                np.maximum(shrunk, 0.0) / shrunk.sum() if mean > 0 else np.full(b - a, 1 / (b - a))
+            )
+            shares[a:b] = shrunk
         return shares
 
 
@@ -85,8 +87,8 @@ class Cells:
 class Priors:
     """Dirichlet concentrations of emissions, on average over levels, and of transitions.
 
-    With `shared` they are centred half way between equal shares and those of the levels in all
-    cells together, which even very noisy counts tell; else at equal ones.
+    With `shared` the prior mean of emissions is half way between equal shares and the overall
+    shares of the levels, which are known well even with large noise; else it is equal shares.
     """
 
     emission: float = 1.0
@@ -94,7 +96,7 @@ class Priors:
     shared: bool = False
 
     def of_levels(self, cells: Cells) -> np.ndarray:
-        """The concentration of each level."""
+        """Return the Dirichlet concentration of each level."""
         if not self.shared:
             return np.full(cells.counts.shape[2], self.emission)
         sizes = np.diff(cells.first)
@@ -103,9 +105,9 @@ class Priors:
 
 @dataclass(frozen=True)
 class HiddenDraws:
-    """Draws of states (draw, sequence, time), emissions (draw, state, level) and the chain's moves.
+    """Draws of states (draw, sequence, time), emissions (draw, state, level) and transitions.
 
-    States have the same number in all draws, and the most common one is 0.
+    States are numbered alike in all draws; the most common one is 0.
     """
 
     states: np.ndarray
@@ -124,7 +126,7 @@ def draw_hidden_states(
     warmup: int | None = None,
     relabel: bool = True,
 ) -> HiddenDraws:
-    """All chains, one after the other in the draws."""
+    """Return the draws of all chains, concatenated."""
     sequences, times, levels = cells.counts.shape
     draws = sampling.draws
     size = draws * sampling.chains
@@ -144,7 +146,7 @@ def draw_hidden_states(
     rngs = np.random.default_rng(sampling.seed).spawn(sampling.chains)
     with ThreadPoolExecutor(max_workers=min(sampling.chains, 8)) as pool:
         list(pool.map(chain, range(sampling.chains), rngs))
-    return renamed(found) if relabel else found
+    return relabelled(found) if relabel else found
 
 
 def _run(
@@ -160,10 +162,11 @@ def _run(
     sequences, times, levels = cells.counts.shape
     y = np.ascontiguousarray(cells.counts, dtype=float).reshape(-1, levels)
     used = np.ascontiguousarray(cells.used).reshape(-1)
-    path = first_paths(y, used, cells.first, cells.spread, states, rng).reshape(sequences, times)
+    path = initial_paths(y, used, cells.first, cells.spread, states, rng).reshape(sequences, times)
     emission = priors.of_levels(cells)
     if cells.exact or sampling.noise == "plugin":
-        kept = np.where(used[:, None], np.maximum(y, 0.0), 0.0)  # the papers' projection
+        # Projection of Foulds et al. (2016).
+        kept = np.where(used[:, None], np.maximum(y, 0.0), 0.0)
         run_plugin(
             rng, kept, cells.first, path, emission, priors.transition, single_site, sweeps,
             *out,
@@ -172,18 +175,18 @@ def _run(
     run = run_large_noise if cells.spread.min() >= _LARGE else run_small_noise
     run(
         rng, y, used, cells.scale, cells.heavy, cells.first, path, emission,
-        priors.transition, SHAPE / cells.usual_rows(), sweeps, *out,
+        priors.transition, SHAPE / cells.typical_rows(), sweeps, *out,
     )  # fmt: skip
 
 
-def renamed(found: HiddenDraws) -> HiddenDraws:
-    """The same draws with one numbering of the states."""
+def relabelled(found: HiddenDraws) -> HiddenDraws:
+    """Return the draws with states renumbered consistently (`labels.matched`)."""
     flat = found.states.reshape(len(found.states), -1)
     order = matched(flat, found.theta)
-    new_name = np.argsort(order, axis=1).astype(np.int16)
+    new_label = np.argsort(order, axis=1).astype(np.int16)
     each = np.arange(len(flat))[:, None]
     return HiddenDraws(
-        np.take_along_axis(new_name, flat, axis=1).reshape(found.states.shape),
+        np.take_along_axis(new_label, flat, axis=1).reshape(found.states.shape),
         np.ascontiguousarray(found.theta[each, order]),
         np.ascontiguousarray(
             found.transition[each[:, :, None], order[:, :, None], order[:, None, :]]

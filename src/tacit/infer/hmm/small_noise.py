@@ -1,9 +1,9 @@
-"""Noise of the size of the counts or less: true counts are latent, and exact.
+"""Sampler for noise of the size of the counts or less: true counts are latent integers.
 
-True counts are s ~ Poisson(rate of the cell * theta), and y = s + noise. Paths are drawn twice a
-sweep: given s, and with s summed out, since given s a path can hardly move where noise is large.
-The second draw is proposed under a normal approximation and accepted by the exact sum over s,
-which matters only at the cells that change.
+True counts are s ~ Poisson(rate of the cell * theta), and y = s + noise. Sweeps alternate between
+paths given s and paths with s summed out, since given s a path mixes slowly where noise is large.
+The latter are proposed under a normal approximation and accepted by the exact sum over s, which is
+needed only at the cells that change.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tacit.infer.hmm.paths import (
 _compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
 
 SHAPE = 0.5  # of the rates' prior
-_STRETCH = 12  # times that one proposal covers
+_STRETCH = 12  # number of times in one proposal
 _TABLE = 65  # rates at which log determinants are computed
 
 
@@ -47,7 +47,7 @@ def run_small_noise(  # type: ignore[no-untyped-def]
     moves,
     starts,
 ):
-    """Sweeps of the sampler from the paths `z` on; fills one entry of the outputs for each."""
+    """Run the sampler from paths `z`; each sweep after warm-up fills one entry of the outputs."""
     sequences, times = z.shape
     cells, levels = y.shape
     size = moves.shape[1]
@@ -114,14 +114,17 @@ def run_small_noise(  # type: ignore[no-untyped-def]
 
 @_compiled
 def normal_log_likelihood(y, rate, theta, spread, out):  # type: ignore[no-untyped-def]
-    """log p(y of a cell | state), s summed out: normal, with the Poisson's skewness."""
+    """Write the approximate log p(y of a cell | state), s summed out, to `out`.
+
+    It is a normal log density with a correction for the Poisson's skewness.
+    """
     states, levels = theta.shape
-    wide = np.zeros((levels, (states + 15) // 16 * 16), np.float32)  # whole vectors of states
+    wide = np.zeros((levels, (states + 15) // 16 * 16), np.float32)  # padded to full SIMD vectors
     for k in range(states):
         for j in range(levels):
             wide[j, k] = theta[k, j]
     _quadratic_part(y, rate.astype(np.float32), wide, spread.astype(np.float32), out)
-    # log det is a smooth function of a cell's rate: a table of it does.
+    # log det is smooth in a cell's rate: interpolate from a table.
     low, high = np.log(rate.min()), np.log(rate.max())
     width = max(high - low, 1e-6) / (_TABLE - 1)
     table = np.zeros((_TABLE, states))
@@ -140,7 +143,7 @@ def normal_log_likelihood(y, rate, theta, spread, out):  # type: ignore[no-untyp
 
 @fast
 def _quadratic_part(y, rate, theta, spread, out):  # type: ignore[no-untyped-def]
-    """In single precision, all states of a cell at once: it is only a proposal."""
+    """Write the quadratic part of the log density; single precision is enough for a proposal."""
     cells, levels = y.shape
     size = theta.shape[1]
     total = np.empty(size, np.float32)
@@ -162,7 +165,7 @@ def _quadratic_part(y, rate, theta, spread, out):  # type: ignore[no-untyped-def
 def _move_stretch(  # type: ignore[no-untyped-def]
     rng, y, used, scale, heavy, rate, theta, log_like, start, transition, z, s, r, a, b, filtered
 ):
-    """A Metropolis-Hastings move of z[r, a:b] and of the counts of the cells that change."""
+    """Update z[r, a:b] and the counts of cells that change, by Metropolis-Hastings."""
     levels = y.shape[1]
     begin = r * z.shape[1]
     here = log_like[begin : begin + z.shape[1]]
@@ -193,7 +196,7 @@ def _move_stretch(  # type: ignore[no-untyped-def]
 def _move_counts(  # type: ignore[no-untyped-def]
     rng, y, used, scale, heavy, spread, rate, theta, log_theta, z, s, log_factorial, half
 ):
-    """A Metropolis move of the true counts in every other cell, given its state and rate."""
+    """Update the true counts in every other cell by Metropolis, given its state and rate."""
     times = z.shape[1]
     for c in range(half, y.shape[0], 2):
         if not used[c]:
@@ -203,7 +206,7 @@ def _move_counts(  # type: ignore[no-untyped-def]
         for j in range(y.shape[1]):
             mean = rate[c] * theta[k, j]
             width = int(1.0 + 1.8 * np.sqrt(mean * spread[j] / (mean + spread[j])))
-            # One uniform number gives the step, and what is left of it accepts.
+            # One uniform number: its integer part is the step, its fraction decides acceptance.
             at = rng.random() * (2 * width)
             step = int(at)
             at -= step

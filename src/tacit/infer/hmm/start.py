@@ -1,4 +1,4 @@
-"""Where chains begin: cells with similar released shares together, by k-means."""
+"""Initial paths of the chains: k-means of the cells by released shares."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 _TRIES, _ROUNDS = 4, 12
 
 
-def first_paths(
+def initial_paths(
     counts: np.ndarray,
     used: np.ndarray,
     first: np.ndarray,
@@ -17,16 +17,16 @@ def first_paths(
     states: int,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """A state for each cell, from what was released; the best of a few tries."""
+    """Return an initial state for each cell: the k-means result of least inertia of four."""
     kept = np.maximum(counts, 0.0)
     shares = np.empty_like(kept)
     noise = 0.0
     for a, b in pairwise(first):
         total = kept[:, a:b].sum(axis=1, keepdims=True)
-        # A little of the average, so that a cell of mere noise is an average one.
-        pull = 1.0 + np.sqrt(spread[a:b].sum())
+        # Shrink towards the mean shares, so that a cell of pure noise is average.
+        shrinkage = 1.0 + np.sqrt(spread[a:b].sum())
         mean = (kept[:, a:b].sum(axis=0) + 1.0) / (kept[:, a:b].sum() + b - a)
-        shares[:, a:b] = np.sqrt((kept[:, a:b] + pull * mean) / (total + pull))
+        shares[:, a:b] = np.sqrt((kept[:, a:b] + shrinkage * mean) / (total + shrinkage))
         noise += float(spread[a:b].sum())
     rows = np.maximum(counts.sum(axis=1), 0.0)
     weight = np.where(used, rows**2 / (rows + noise + 1.0) + 1e-9, 1e-9)
@@ -43,9 +43,9 @@ def _k_means(
 ) -> tuple[float, np.ndarray]:
     centres = x[rng.choice(len(x), p=weight / weight.sum())][None]
     near = _distances(x, centres)[:, 0]
-    while len(centres) < states:  # k-means++: far from those that there are
-        chance = near * weight + 1e-12 * weight
-        one = x[rng.choice(len(x), p=chance / chance.sum())][None]
+    while len(centres) < states:  # k-means++
+        probability = near * weight + 1e-12 * weight
+        one = x[rng.choice(len(x), p=probability / probability.sum())][None]
         centres = np.concatenate([centres, one])
         near = np.minimum(near, _distances(x, one)[:, 0])
     for _ in range(_ROUNDS):
