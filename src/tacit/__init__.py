@@ -1,175 +1,131 @@
-"""Bayesian inference that keeps its data's confidences."""
+"""Bayesian inference that keeps its data's confidences.
 
+At the top is what most days need. The rest is in modules that say what they hold, reachable after
+`import tacit`: `tacit.methods`, `tacit.queries`, `tacit.subsampling`, `tacit.accounting`,
+`tacit.errors`, `tacit.plots`, `tacit.testing`, `tacit.datasets`, `tacit.audit`, `tacit.numpyro`.
+Everything is imported when it is first used.
+"""
+
+from importlib import import_module
 from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
 
-from tacit import accounting
-from tacit.fit import fit
-from tacit.methods import (
-    SGFS,
-    SGHMC,
-    SGLD,
-    SGNHT,
-    VIPS,
-    AnnealedImportance,
-    Constant,
-    Hybrid,
-    ObjectivePerturbation,
-    OnePosteriorSample,
-    OutputPerturbation,
-    PhaseTransition,
-    Polynomial,
-    PrivateGibbs,
-    PrivateMetropolis,
-    PrivateNewton,
-    Statistics,
-)
-from tacit.models import (
-    HMM,
-    LDA,
-    BayesNet,
-    BetaBernoulli,
-    DirichletCategorical,
-    GammaExponential,
-    GammaPoisson,
-    GaussianMixture,
-    LinearRegression,
-    LogDensity,
-    LogisticRegression,
-    MarkovRandomField,
-    MultivariateNormal,
-    NaiveBayes,
-    NaiveBayesMixture,
-    Normal,
-    NormalMean,
-    SigmoidBeliefNetwork,
-)
-from tacit.posterior import Posterior
-from tacit.priors import with_prior
-from tacit.public import Public
-from tacit.spec.budget import Budget
-from tacit.spec.certificate import Certificate
-from tacit.spec.choice import Choice
-from tacit.spec.columns import Categorical, Integer, Real, Time, Tokens
-from tacit.spec.density import Ball, Box, DensityDraw, Likelihood, Points
-from tacit.spec.draws import BallRegression, BoundedNormal, ConjugateDraw, TruncatedDirichlet
-from tacit.spec.errors import (
-    BudgetError,
-    FileError,
-    LedgerError,
-    ModelError,
-    OverBudget,
-    QueryError,
-    SchemaError,
-    SourceError,
-    StudyError,
-    TacitError,
-)
-from tacit.spec.kernels import Kernel
-from tacit.spec.keys import Is
-from tacit.spec.logistic import Logistic, LogisticDraw, LogisticMinimum
-from tacit.spec.mechanisms import Exact, Exponential, Gaussian, Laplace
-from tacit.spec.moments import Moments
-from tacit.spec.plan import Everyone, Plan, Poisson, Steps, WithoutReplacement
-from tacit.spec.programs import Program, trace
-from tacit.spec.queries import Counts
-from tacit.spec.release import Release
-from tacit.spec.schema import Schema
-from tacit.spec.sums import Bound, BoundedSum
-from tacit.wall import Lease, Ledger, Wall
+if TYPE_CHECKING:  # for editors and type checkers; at run time see `__getattr__`
+    from tacit.fitting import fit
+    from tacit.methods import SGLD, VIPS, OnePosteriorSample, PrivateNewton
+    from tacit.models import (
+        HMM,
+        LDA,
+        BayesNet,
+        BetaBernoulli,
+        DirichletCategorical,
+        GammaExponential,
+        GammaPoisson,
+        GaussianMixture,
+        LinearRegression,
+        LogDensity,
+        LogisticRegression,
+        MarkovRandomField,
+        MultivariateNormalModel,
+        NaiveBayes,
+        NaiveBayesMixture,
+        NormalMean,
+        NormalModel,
+        SigmoidBeliefNetwork,
+    )
+    from tacit.planning import plan
+    from tacit.posterior import Posterior
+    from tacit.priors import with_prior
+    from tacit.public import Public
+    from tacit.spec.budget import Budget
+    from tacit.spec.certificate import Certificate
+    from tacit.spec.columns import Categorical, Integer, Real, Time, Tokens
+    from tacit.spec.errors import OverBudgetError, TacitError
+    from tacit.spec.mechanisms import Exact, Gaussian, Laplace
+    from tacit.spec.release import Release
+    from tacit.spec.schema import Schema
+    from tacit.wall import Ledger, Wall
 
 __version__ = version("tacit")
 
 __all__ = [
     "HMM",
     "LDA",
-    "SGFS",
-    "SGHMC",
     "SGLD",
-    "SGNHT",
     "VIPS",
-    "AnnealedImportance",
-    "Ball",
-    "BallRegression",
     "BayesNet",
     "BetaBernoulli",
-    "Bound",
-    "BoundedNormal",
-    "BoundedSum",
-    "Box",
     "Budget",
-    "BudgetError",
     "Categorical",
     "Certificate",
-    "Choice",
-    "ConjugateDraw",
-    "Constant",
-    "Counts",
-    "DensityDraw",
     "DirichletCategorical",
-    "Everyone",
     "Exact",
-    "Exponential",
-    "FileError",
     "GammaExponential",
     "GammaPoisson",
     "Gaussian",
     "GaussianMixture",
-    "Hybrid",
     "Integer",
-    "Is",
-    "Kernel",
     "Laplace",
-    "Lease",
     "Ledger",
-    "LedgerError",
-    "Likelihood",
     "LinearRegression",
     "LogDensity",
-    "Logistic",
-    "LogisticDraw",
-    "LogisticMinimum",
     "LogisticRegression",
     "MarkovRandomField",
-    "ModelError",
-    "Moments",
-    "MultivariateNormal",
+    "MultivariateNormalModel",
     "NaiveBayes",
     "NaiveBayesMixture",
-    "Normal",
     "NormalMean",
-    "ObjectivePerturbation",
+    "NormalModel",
     "OnePosteriorSample",
-    "OutputPerturbation",
-    "OverBudget",
-    "PhaseTransition",
-    "Plan",
-    "Points",
-    "Poisson",
-    "Polynomial",
+    "OverBudgetError",
     "Posterior",
-    "PrivateGibbs",
-    "PrivateMetropolis",
     "PrivateNewton",
-    "Program",
     "Public",
-    "QueryError",
     "Real",
     "Release",
     "Schema",
-    "SchemaError",
     "SigmoidBeliefNetwork",
-    "SourceError",
-    "Statistics",
-    "Steps",
-    "StudyError",
     "TacitError",
     "Time",
     "Tokens",
-    "TruncatedDirichlet",
     "Wall",
-    "WithoutReplacement",
-    "accounting",
     "fit",
-    "trace",
+    "plan",
     "with_prior",
 ]
+
+_HOMES = {
+    "tacit.fitting": ("fit",),
+    "tacit.methods": ("SGLD", "VIPS", "OnePosteriorSample", "PrivateNewton"),
+    "tacit.planning": ("plan",),
+    "tacit.posterior": ("Posterior",),
+    "tacit.priors": ("with_prior",),
+    "tacit.public": ("Public",),
+    "tacit.spec.budget": ("Budget",),
+    "tacit.spec.certificate": ("Certificate",),
+    "tacit.spec.columns": ("Categorical", "Integer", "Real", "Time", "Tokens"),
+    "tacit.spec.errors": ("OverBudgetError", "TacitError"),
+    "tacit.spec.mechanisms": ("Exact", "Gaussian", "Laplace"),
+    "tacit.spec.release": ("Release",),
+    "tacit.spec.schema": ("Schema",),
+    "tacit.wall": ("Ledger", "Wall"),
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+_MODULES = (
+    *("accounting", "audit", "datasets", "errors", "methods", "models", "numpyro", "plots"),
+    *("queries", "subsampling", "testing"),
+)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"tacit.{name}")
+    if name not in __all__:
+        raise AttributeError(f"module 'tacit' has no attribute {name!r}")
+    found = getattr(import_module(_HOME.get(name, "tacit.models")), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_MODULES})

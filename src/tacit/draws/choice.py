@@ -48,7 +48,7 @@ class ChoiceAnswer:
 
     def calibrate(self, mechanism: Any) -> Calibration:
         if not isinstance(mechanism, Exponential):
-            refuse_mechanism("tacit.Exponential(epsilon) for a draw", mechanism)
+            refuse_mechanism("tacit.queries.Exponential(epsilon) for a draw", mechanism)
         return calibrate_range(mechanism, self.span, 1.0)
 
     def at_temperature(self, heat: float) -> tuple[Noise, ...]:

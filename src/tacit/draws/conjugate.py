@@ -71,7 +71,7 @@ class ConjugateAnswer:
 
     def calibrate(self, mechanism: Any) -> Calibration:
         if not isinstance(mechanism, Exponential):
-            refuse_mechanism("tacit.Exponential(epsilon) for a draw", mechanism)
+            refuse_mechanism("tacit.queries.Exponential(epsilon) for a draw", mechanism)
         return calibrate_draw(mechanism, self.query, self.schema)
 
     def exact(self) -> tuple[Noise, ...]:

@@ -73,7 +73,7 @@ class DensityAnswer:
 
     def calibrate(self, mechanism: Any) -> Calibration:
         if not isinstance(mechanism, Exponential):
-            refuse_mechanism("tacit.Exponential(epsilon) for a draw", mechanism)
+            refuse_mechanism("tacit.queries.Exponential(epsilon) for a draw", mechanism)
         return calibrate_density(mechanism, self.query, self.schema)
 
     def at_temperature(self, heat: float) -> tuple[Noise, ...]:

@@ -72,7 +72,7 @@ class StatesAnswer:
 
     def calibrate(self, mechanism: Any) -> Calibration:
         if not isinstance(mechanism, Exponential):
-            refuse_mechanism("tacit.Exponential(epsilon) for a draw", mechanism)
+            refuse_mechanism("tacit.queries.Exponential(epsilon) for a draw", mechanism)
         calibration = calibrate_range(mechanism, self.span, *self._grids)
         if not isinstance(self.query, StateChain):
             return calibration

@@ -73,7 +73,7 @@ def observe(
     ...     tacit.Categorical("smoker", ["no", "yes"], default="no"), neighbours="replace_one"
     ... )
     >>> release = tacit.Release.from_table(
-    ...     {"yes": 193}, schema=schema, query=tacit.Counts("smoker"), noise="geometric",
+    ...     {"yes": 193}, schema=schema, query=tacit.queries.Counts("smoker"), noise="geometric",
     ...     scale=2.0, n=1000,
     ... )
     >>> def model(release):
