@@ -43,13 +43,16 @@ def private(data: dict[str, np.ndarray], steps: int):
         neighbours="replace_one",
     )
     wall = tacit.Wall(data, schema, budget=tacit.Budget(1e4, 1e-3), ledger=":memory:")
-    noisy = tacit.Steps(
-        steps, tacit.Gaussian(noise_multiplier=8.0), tacit.Poisson(BATCH / RECORDS), numbers=108
+    noisy = tacit.queries.Steps(
+        steps,
+        tacit.Gaussian(noise_multiplier=8.0),
+        tacit.subsampling.Poisson(BATCH / RECORDS),
+        numbers=108,
     )
-    lease = wall.prepay(tacit.Plan(noisy, delta=1e-5))
+    lease = wall.prepay(tacit.queries.Plan(noisy, delta=1e-5))
     theta = np.zeros(FEATURES + 1, np.float32)
     columns = [*NAMES, "y"]
-    query = tacit.BoundedSum(gradient, columns, size=FEATURES + 1, clip=1.0, state=theta)
+    query = tacit.queries.BoundedSum(gradient, columns, size=FEATURES + 1, clip=1.0, state=theta)
 
     def step(theta):
         release = lease.release(query.at(theta))

@@ -34,8 +34,8 @@ NS = (10, 30, 100, 300, 1000, 3000)
 EPSILONS = (0.1, 1.0)
 WAYS = ("Tacit", "papers", "not private")
 # What the papers add up: the width of every statistic's range, all with the same noise.
-NAIVE = {"NormalMean": 2, "GammaPoisson": 2, "GammaExponential": 2, "Normal": 3}
-NAIVE |= {"MultivariateNormal": 8, "LinearRegression": 8}
+NAIVE = {"NormalMean": 2, "GammaPoisson": 2, "GammaExponential": 2, "NormalModel": 3}
+NAIVE |= {"MultivariateNormalModel": 8, "LinearRegression": 8}
 COUNTED = {"BetaBernoulli": (1.0, 1.0), "DirichletCategorical": (1.0, 1.0, 1.0, 1.0)}
 MAIN = {
     "BetaBernoulli": "p",
@@ -43,8 +43,8 @@ MAIN = {
     "GammaPoisson": "rate",
     "GammaExponential": "rate",
     "NormalMean": "mean",
-    "Normal": "mean",
-    "MultivariateNormal": "mean",
+    "NormalModel": "mean",
+    "MultivariateNormalModel": "mean",
     "LinearRegression": "coef",
 }
 Errors = dict[str, np.ndarray]  # squared errors of each variable, in the order of WAYS

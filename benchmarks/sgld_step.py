@@ -56,7 +56,7 @@ class Stopwatch:
         self.wall, self.began = wall, 0.0
         self.schema, self.remaining, self.quote = wall.schema, wall.remaining, wall.quote
 
-    def prepay(self, plan: tacit.Plan) -> Stopwatch:
+    def prepay(self, plan: tacit.queries.Plan) -> Stopwatch:
         self.lease, self.certificate, self.began = self.wall.prepay(plan), None, 0.0
         self.certificate = self.lease.certificate
         return self
@@ -65,7 +65,7 @@ class Stopwatch:
     def steps_left(self) -> int:
         return self.lease.steps_left
 
-    def release(self, query: tacit.BoundedSum) -> tacit.Release:
+    def release(self, query: tacit.queries.BoundedSum) -> tacit.Release:
         release = self.lease.release(query)
         self.began = self.began or time.perf_counter()
         return release

@@ -28,7 +28,7 @@ import matplotlib.pyplot as plt
 
 PAGE = Path(__file__).parent.parent / "docs" / "which-mechanism.md"
 ROWS, EPSILONS, DELTA = (100, 1_000, 10_000), (0.1, 1.0, 10.0), 1e-6
-REPEATS = {"BetaBernoulli": 200, "Normal": 120, "LinearRegression": 60}
+REPEATS = {"BetaBernoulli": 200, "NormalModel": 120, "LinearRegression": 60}
 WAYS = ("no privacy", "Laplace", "Gaussian", "one sample", "Laplace, plug-in")
 PARTS = 4  # jobs of a setting
 LEVELS = tacit.Categorical("x", ["no", "yes"], default="no")
@@ -64,7 +64,7 @@ def beta_bernoulli(n: int, rng: np.random.Generator) -> Task:
 def normal(n: int, rng: np.random.Generator) -> Task:
     mean, sd = rng.uniform(30, 70), rng.uniform(5, 10)
     schema = tacit.Schema(SCORE, neighbours="replace_one")
-    model, drawn = tacit.Normal("score"), tacit.NormalMean("score", sd=sd)
+    model, drawn = tacit.NormalModel("score"), tacit.NormalMean("score", sd=sd)
     u = np.clip(rng.normal(mean, sd, (n, 1)), 0, 100) / 50 - 1
     return Task(np.array([mean]), schema, model, drawn, None, "mean", moments(u))
 
@@ -80,7 +80,11 @@ def linear_regression(n: int, rng: np.random.Generator) -> Task:
     return Task(truth, schema, model, drawn, 1.0, "coef", moments(u))
 
 
-TASKS = {"BetaBernoulli": beta_bernoulli, "Normal": normal, "LinearRegression": linear_regression}
+TASKS = {
+    "BetaBernoulli": beta_bernoulli,
+    "NormalModel": normal,
+    "LinearRegression": linear_regression,
+}
 
 
 def moments(u: np.ndarray) -> np.ndarray:
@@ -156,7 +160,7 @@ def noise_ratios() -> str:
             columns = [tacit.Real(f"x{i}", 0, 1, default=0.5) for i in range(d + 1)]
             schema = tacit.Schema(*columns, neighbours="replace_one")
             public = tacit.Public({column.name: [] for column in columns}, schema)
-            query = tacit.Moments([column.name for column in columns])
+            query = tacit.queries.Moments([column.name for column in columns])
             mechanisms = tacit.Laplace(epsilon), tacit.Gaussian(epsilon, DELTA)
             laplace, gaussian = (public.quote(query, how).variance for how in mechanisms)
             ratios.append(f"{np.sqrt(laplace / gaussian):.2f}")

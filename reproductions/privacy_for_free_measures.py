@@ -37,19 +37,21 @@ def _batches(rows: int) -> dict[str, Any]:
 
 def _hybrid(epsilon: Decimal, rows: int) -> Any:
     half = (epsilon / 2, DELTA / 2)
-    return tacit.Hybrid(tacit.OnePosteriorSample(*half), tacit.SGNHT(*half, **_batches(rows)))
+    return tacit.methods.Hybrid(
+        tacit.OnePosteriorSample(*half), tacit.methods.SGNHT(*half, **_batches(rows))
+    )
 
 
 # What each method is, for an epsilon and a number of rows.
 HOW: dict[str, Callable[[Decimal, int], Any]] = {
     NONE: lambda e, n: tacit.Exact(),
     BUDGET: lambda e, n: tacit.Budget(e, DELTA),
-    OBJECTIVE: lambda e, n: tacit.ObjectivePerturbation(e, DELTA),
-    OUTPUT: lambda e, n: tacit.OutputPerturbation(e, DELTA),
+    OBJECTIVE: lambda e, n: tacit.methods.ObjectivePerturbation(e, DELTA),
+    OUTPUT: lambda e, n: tacit.methods.OutputPerturbation(e, DELTA),
     OPS: lambda e, n: tacit.OnePosteriorSample(e, DELTA),
     BALL: lambda e, n: tacit.OnePosteriorSample(e, truncation=RADIUS),
     HYBRID: _hybrid,
-    SGNHT: lambda e, n: tacit.SGNHT(e, DELTA, sampling_rate=0.05),
+    SGNHT: lambda e, n: tacit.methods.SGNHT(e, DELTA, sampling_rate=0.05),
     WEIGHTS: lambda e, n: tacit.VIPS(e, DELTA),
     SGLD_PAPER: lambda e, n: tacit.SGLD(e, DELTA, **_batches(n), constants="paper"),
     SGLD_SAME: lambda e, n: tacit.SGLD(e, DELTA, **_batches(n)),

@@ -67,7 +67,7 @@ def ops_sweeps(
     """
     truncation, model = OPS[OPS100], panel.model(states)
     chain = model.state_chain(truncation=truncation, sweeps=effort.sweeps)
-    rows, mechanism = int(panel.rows.sum()), tacit.Exponential(EPSILON)
+    rows, mechanism = int(panel.rows.sum()), tacit.queries.Exponential(EPSILON)
     released = simulated_release(
         panel.schema, chain, mechanism, panel.counts(), rows, seed=seed
     )  # fmt: skip

@@ -15,7 +15,7 @@ from scipy.special import logsumexp
 from war_logs_data import Panel
 
 import tacit
-from tacit.fit import resolve
+from tacit.fitting import resolve
 from tacit.posterior import HiddenStatesPosterior
 from tacit.spec.mechanisms import Mechanism
 from tacit.spec.release import Release
@@ -87,7 +87,7 @@ def posterior(
         chain = whole.state_chain(truncation=OPS[method], sweeps=sweeps)
         rows = int(panel.rows.sum())
         drawn = simulated_release(
-            panel.schema, chain, tacit.Exponential(epsilon), panel.counts(), rows, seed=seed
+            panel.schema, chain, tacit.queries.Exponential(epsilon), panel.counts(), rows, seed=seed
         )
         return whole.posterior(drawn)
     if method == PAPER:

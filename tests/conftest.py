@@ -26,7 +26,7 @@ def smoking(neighbours: str = "replace_one", **options: Any) -> tacit.Schema:
     )
 
 
-def exact(data: Any, schema: tacit.Schema, query: tacit.Counts) -> np.ndarray:
+def exact(data: Any, schema: tacit.Schema, query: tacit.queries.Counts) -> np.ndarray:
     """The statistic itself, which only public data may show."""
     return tacit.Public(data, schema).release(query, tacit.Exact()).value
 

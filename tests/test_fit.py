@@ -8,9 +8,9 @@ MODEL = tacit.BetaBernoulli("smoker", success="yes")
 
 
 def test_leaving_out_how_quotes_what_remains(wall):
-    with pytest.raises(tacit.ModelError, match=r"epsilon 1, delta 0.000001 remains"):
+    with pytest.raises(tacit.errors.ModelError, match=r"epsilon 1, delta 0.000001 remains"):
         tacit.fit(MODEL, wall)
-    with pytest.raises(tacit.ModelError, match="Expected how"):
+    with pytest.raises(tacit.errors.ModelError, match="Expected how"):
         tacit.fit(MODEL, tacit.Public(SMOKERS, smoking()))
 
 
@@ -27,17 +27,17 @@ def test_leaving_out_how_quotes_what_remains(wall):
     ],
 )
 def test_bad_options_cost_nothing(wall, options):
-    with pytest.raises(tacit.ModelError):
+    with pytest.raises(tacit.errors.ModelError):
         tacit.fit(MODEL, wall, tacit.Laplace(0.5), **options)
     assert wall.remaining.epsilon == 1
 
 
 def test_bad_models_and_methods_are_refused(wall):
     for model, how in (("smoker", tacit.Laplace(0.5)), (MODEL, 0.5), (MODEL, "Laplace")):
-        with pytest.raises(tacit.ModelError):
+        with pytest.raises(tacit.errors.ModelError):
             tacit.fit(model, wall, how)
-    with pytest.raises(tacit.BudgetError):
-        tacit.Statistics(0.5)
+    with pytest.raises(tacit.errors.BudgetError):
+        tacit.methods.Statistics(0.5)
     assert wall.remaining.epsilon == 1
 
 
@@ -55,9 +55,9 @@ def test_a_release_can_be_fitted_again_for_free(wall):
     sceptic = tacit.BetaBernoulli("smoker", success="yes", prior=(1, 50))
     assert sceptic.posterior(release, seed=1).mean() < MODEL.posterior(release, seed=1).mean()
     assert wall.remaining == left
-    with pytest.raises(tacit.ModelError, match="answers"):
+    with pytest.raises(tacit.errors.ModelError, match="answers"):
         tacit.DirichletCategorical("smoker").posterior(release)
-    with pytest.raises(tacit.ModelError, match="Unknown option"):
+    with pytest.raises(tacit.errors.ModelError, match="Unknown option"):
         MODEL.posterior(release, tune=100)
 
 
@@ -91,7 +91,7 @@ def test_one_posterior_sample_replays_and_can_be_fitted_again(wall):
     release = first.releases[0]
     sceptic = tacit.BetaBernoulli("smoker", success="yes", prior=(1, 50))
     assert sceptic.posterior(release, seed=1).mean() < first.mean()
-    with pytest.raises(tacit.ModelError, match="answers"):
+    with pytest.raises(tacit.errors.ModelError, match="answers"):
         tacit.DirichletCategorical("smoker").posterior(release)
     plugin = MODEL.posterior(release, noise="plugin", draws=10, chains=2)
     np.testing.assert_array_equal(plugin.draws["p"], release.table("p").value[0, 1])
@@ -108,14 +108,14 @@ def test_a_truncation_is_asked_for_before_anything_is_spent(wall):
         (lambda: fitted(truncation="much"), "truncation"),
         (lambda: fitted(truncation=(0, 1)), "truncation"),
         (lambda: tacit.OnePosteriorSample(1, truncation=0.1, draws=0), "draws"),
-        (lambda: tacit.fit(MODEL, wall, tacit.Exponential(1)), "OnePosteriorSample"),
+        (lambda: tacit.fit(MODEL, wall, tacit.queries.Exponential(1)), "OnePosteriorSample"),
     ):
         with pytest.raises(tacit.TacitError, match=says):
             make()
-    with pytest.raises(tacit.BudgetError, match="epsilon"):
+    with pytest.raises(tacit.errors.BudgetError, match="epsilon"):
         tacit.OnePosteriorSample(truncation=0.05)
     unknown = tacit.Public(SMOKERS, smoking(neighbours="add_remove"))
-    with pytest.raises(tacit.ModelError, match="max_units"):
+    with pytest.raises(tacit.errors.ModelError, match="max_units"):
         tacit.fit(MODEL, unknown, tacit.OnePosteriorSample(1, truncation=0.05))
     assert wall.remaining.epsilon == 1
 
@@ -128,7 +128,7 @@ def test_a_model_names_the_methods_that_suit_it(wall):
         def posterior(self, release, **sampling):
             return MODEL.posterior(release, **sampling)
 
-    with pytest.raises(tacit.ModelError, match="it can by Statistics"):
+    with pytest.raises(tacit.errors.ModelError, match="it can by Statistics"):
         tacit.fit(OnlyCounts(), wall, tacit.OnePosteriorSample(0.5, truncation=0.05))
     assert wall.remaining.epsilon == 1
 

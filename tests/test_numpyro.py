@@ -26,7 +26,7 @@ def smokers(mechanism=LAPLACE, n=40, yes=6, neighbours="replace_one", default="n
     schema = tacit.Schema(column, neighbours=neighbours)
     counts = [yes] if neighbours == "replace_one" and default else [n - yes, yes]
     counts += [] if default else [2]
-    query = tacit.Counts("smoker")
+    query = tacit.queries.Counts("smoker")
     return simulated_release(schema, query, mechanism, counts, n, seed=seed)
 
 
@@ -180,7 +180,7 @@ def incomes(mechanism, seed=4):
     schema = tacit.Schema(tacit.Real("income", 0, 100, default=50), neighbours="replace_one")
     x = np.random.default_rng(seed).normal(42, 12, ROWS).clip(0, 100)
     u = (x - 50) / 50
-    query = tacit.Moments("income")
+    query = tacit.queries.Moments("income")
     return simulated_release(schema, query, mechanism, [u.sum(), (u * u).sum()], ROWS, seed=seed)
 
 
@@ -210,7 +210,7 @@ def test_sums_and_squares_agree_with_the_model_that_has_its_own_name(mechanism):
     else:
         grid = {"mean": np.linspace(36, 48, 121), "sd": np.linspace(5.1, 20, 150)}
         found = on_a_grid(normal_rows, release, **grid)
-    named = tacit.Normal("income").posterior(release, seed=1, draws=2000)
+    named = tacit.NormalModel("income").posterior(release, seed=1, draws=2000)
     for name in ("mean", "sd"):
         (mean, sd), other = found[name], named.flat(name)
         # Priors differ a little, and the others are draws.
@@ -245,7 +245,7 @@ def test_counts_that_add_up_are_no_trouble():
         tacit.Categorical("kind", ["a", "b", "c"], default="a"), neighbours="replace_one"
     )
     counts, n = np.array([18_000, 31_000, 51_000]), 100_000
-    release = simulated_release(schema, tacit.Counts("kind"), LAPLACE, counts, n, seed=1)
+    release = simulated_release(schema, tacit.queries.Counts("kind"), LAPLACE, counts, n, seed=1)
     b, unit = release.noise[0].scale, np.array([0.5, 1.5, 3.0])
 
     def model(q):
@@ -273,7 +273,7 @@ def test_tables_by_name_and_tables_in_a_row():
         tacit.Categorical("ill", ["no", "yes"], default="no"),
         neighbours="add_remove",
     )
-    query = tacit.Counts(["ward", "ill"])
+    query = tacit.queries.Counts(["ward", "ill"])
     release = simulated_release(schema, query, LAPLACE, [30, 20, 5, 40, 15], 55, seed=2)
     ward, ill = np.array([28.0, 25.0, 3.0]), np.array([44.0, 12.0])
     b = release.noise[0].scale
@@ -294,7 +294,7 @@ def test_tables_by_name_and_tables_in_a_row():
 
 def test_releases_made_elsewhere_and_without_noise():
     schema = smokers().schema
-    query = tacit.Counts("smoker")
+    query = tacit.queries.Counts("smoker")
     values = {"no": 812.0, "yes": 193.0}
     stated = {"noise": "gaussian", "scale": 3.0}
     there = tacit.Schema(*schema.columns, neighbours="add_remove")
@@ -307,7 +307,7 @@ def test_releases_made_elsewhere_and_without_noise():
     assert log_likelihood(exact, dist.Binomial(40, 0.3)) == pytest.approx(expected, rel=1e-5)
     expected = stats.norm(12, 3).logpdf(9)
     assert log_likelihood(exact, mean=12, variance=9) == pytest.approx(expected, rel=1e-5)
-    with pytest.raises(tacit.ModelError, match="no noise"):
+    with pytest.raises(tacit.errors.ModelError, match="no noise"):
         log_likelihood(exact, 9.0)
 
 
@@ -323,7 +323,7 @@ def test_predictions_have_the_shape_of_the_table():
 
 
 def refused(release, *args, match, **kwargs):
-    with pytest.raises(tacit.ModelError, match=match):
+    with pytest.raises(tacit.errors.ModelError, match=match):
         log_likelihood(release, *args, **kwargs)
 
 
@@ -346,7 +346,7 @@ def test_what_is_refused_says_what_to_write():
         tacit.BetaBernoulli("smoker", success="yes").draw_query(
             smokers().schema, truncation=0.05, draws=1, temper_prior=False
         ),
-        tacit.Exponential(1),
+        tacit.queries.Exponential(1),
     )
     refused(draw, 0.5, match="draws")
 
@@ -354,7 +354,7 @@ def test_what_is_refused_says_what_to_write():
         with numpyro.plate("rows", 3):
             tacit.numpyro.observe("y", release, 3.0)
 
-    with pytest.raises(tacit.ModelError, match="outside of plates"):
+    with pytest.raises(tacit.errors.ModelError, match="outside of plates"):
         log_density(inside, (), {}, {})
 
 

@@ -44,7 +44,7 @@ def test_summary_mean_interval_and_sample_agree(posterior, several):
     ],
 )
 def test_bad_requests_are_refused(posterior, call):
-    with pytest.raises(tacit.ModelError):
+    with pytest.raises(tacit.errors.ModelError):
         call(posterior)
 
 
@@ -74,9 +74,9 @@ def test_save_and_load(posterior, several, tmp_path):
     az.from_netcdf(str(tmp_path / "p.nc"))
     for content in (b"", b"nonsense"):
         (tmp_path / "bad.nc").write_bytes(content)
-        with pytest.raises(tacit.FileError):
+        with pytest.raises(tacit.errors.FileError):
             tacit.Posterior.load(tmp_path / "bad.nc")
-    with pytest.raises(tacit.FileError):
+    with pytest.raises(tacit.errors.FileError):
         tacit.Posterior.load(tmp_path / "none.nc")
 
 

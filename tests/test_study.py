@@ -67,17 +67,17 @@ def test_mistakes_are_named(tmp_path, old, new, says):
 
 
 def test_a_study_needs_analyses_and_a_file(tmp_path):
-    with pytest.raises(tacit.StudyError, match="Cannot read"):
+    with pytest.raises(tacit.errors.StudyError, match="Cannot read"):
         Study.load(tmp_path / "none.toml")
-    with pytest.raises(tacit.StudyError, match="No analysis 'x'"):
+    with pytest.raises(tacit.errors.StudyError, match="No analysis 'x'"):
         load(tmp_path, STUDY).analysis("x")
-    with pytest.raises(tacit.StudyError, match="at least one"):
+    with pytest.raises(tacit.errors.StudyError, match="at least one"):
         load(tmp_path, "analysis = []\n" + STUDY.split("[[analysis]]")[0])
 
 
 def test_a_release_without_a_model_cannot_be_fitted_blindly(wall):
-    with pytest.raises(tacit.StudyError, match="which model"):
-        fit_release(wall.release(tacit.Counts("smoker"), tacit.Laplace(0.1)))
+    with pytest.raises(tacit.errors.StudyError, match="which model"):
+        fit_release(wall.release(tacit.queries.Counts("smoker"), tacit.Laplace(0.1)))
 
 
 def test_a_study_can_ask_for_one_posterior_sample(tmp_path):
@@ -86,7 +86,7 @@ def test_a_study_can_ask_for_one_posterior_sample(tmp_path):
     assert text != STUDY
     study = load(tmp_path, text)
     assert study.analyses[0].how == tacit.OnePosteriorSample(Decimal("0.4"), truncation=0.05)
-    with pytest.raises(tacit.StudyError, match="Unknown method 'Oracle'"):
+    with pytest.raises(tacit.errors.StudyError, match="Unknown method 'Oracle'"):
         load(tmp_path, text.replace("OnePosteriorSample", "Oracle"))
     table = pd.DataFrame(hospital_incidents(patients=200, seed=1).table)
     table.to_csv(study.source, index=False)
@@ -129,5 +129,5 @@ def test_a_study_can_ask_for_a_draw_without_bounds(tmp_path):
     assert loaded.query.law.low == -math.inf
     assert fit_release(loaded, seed=1, draws=100).model["model"] == "NormalMean"
     half = load(tmp_path, FREE.replace("[-inf, inf]", "[0, inf]"))
-    with pytest.raises(tacit.ModelError, match="not one of each"):
+    with pytest.raises(tacit.errors.ModelError, match="not one of each"):
         release_analysis(half.analyses[0], tacit.Public(study.source, study.schema, seed=1))

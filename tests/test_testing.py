@@ -35,13 +35,15 @@ def features(row, state):
 NAMES = ["x", "z", "kind"]
 STATE = np.array([1.5])
 SCALING = np.array([0.5, 1.0, 0.0]), np.array([1.5, 1.0, -2.0])  # midpoint and scale
-CONTRIBUTIONS = [(tacit.Kernel("columns.values"), SCALING), (features, STATE)]
+CONTRIBUTIONS = [(tacit.queries.Kernel("columns.values"), SCALING), (features, STATE)]
 QUERIES = [
-    tacit.Counts("kind"),
-    tacit.Counts(["kind", "z"]),
-    tacit.Counts(tacit.Is("kind", ("a", "c")), by="z"),
+    tacit.queries.Counts("kind"),
+    tacit.queries.Counts(["kind", "z"]),
+    tacit.queries.Counts(tacit.queries.Is("kind", ("a", "c")), by="z"),
     *(
-        tacit.BoundedSum(of_row, NAMES, size=3, clip=2.0, norm=norm, geometry=geometry, state=state)
+        tacit.queries.BoundedSum(
+            of_row, NAMES, size=3, clip=2.0, norm=norm, geometry=geometry, state=state
+        )
         for of_row, state in CONTRIBUTIONS
         for norm, geometry in [("l2", "free"), ("l1", "nonnegative"), ("l2", "box")]
     ),
@@ -70,17 +72,25 @@ def test_methods_need_nothing_but_the_protocol():
 
 
 @pytest.mark.parametrize(
-    "sampling", [tacit.Everyone(), tacit.Poisson(0.5), tacit.WithoutReplacement(7, 60)], ids=str
+    "sampling",
+    [
+        tacit.subsampling.Everyone(),
+        tacit.subsampling.Poisson(0.5),
+        tacit.subsampling.WithoutReplacement(7, 60),
+    ],
+    ids=str,
 )
 def test_steps_are_rehearsed_as_a_lease_answers_them(sampling):
-    plan = tacit.Plan(tacit.Steps(2, tacit.Gaussian(noise_multiplier=1.0), sampling), delta=1e-5)
-    query = tacit.BoundedSum(features, NAMES, size=3, clip=2.0, state=STATE)
+    plan = tacit.queries.Plan(
+        tacit.queries.Steps(2, tacit.Gaussian(noise_multiplier=1.0), sampling), delta=1e-5
+    )
+    query = tacit.queries.BoundedSum(features, NAMES, size=3, clip=2.0, state=STATE)
     steps = Rehearsal(data(), schema(), seed=1).prepay(plan)
     assert steps.steps_left == 2
     first, second = steps.release(query), steps.release(query.at(STATE * 2))
     assert first.noise[0].family == "none"
     assert not np.array_equal(first.value, second.value)
-    with pytest.raises(tacit.BudgetError, match="All 2 steps"):
+    with pytest.raises(tacit.errors.BudgetError, match="All 2 steps"):
         steps.release(query)
     lease = tacit.Public(data(), schema()).prepay(plan)
     assert {m for m in dir(steps) if not m.startswith("_")} >= {
@@ -92,12 +102,12 @@ def test_steps_are_rehearsed_as_a_lease_answers_them(sampling):
 
 
 def test_a_rehearsal_wants_clean_units():
-    with pytest.raises(tacit.SchemaError, match="more rows"):
+    with pytest.raises(tacit.errors.SchemaError, match="more rows"):
         Rehearsal(data(), schema(unit="who", rows=2))
 
 
 def test_simulated_releases_have_the_walls_law():
-    query = tacit.Counts("kind")
+    query = tacit.queries.Counts("kind")
     release = simulated_release(schema(), query, tacit.Gaussian(1, 1e-6), [10, 20, 30, 0], 60)
     assert (
         release.noise == tacit.Public(data(), schema()).quote(query, tacit.Gaussian(1, 1e-6)).noise
@@ -106,7 +116,7 @@ def test_simulated_releases_have_the_walls_law():
 
 
 def test_simulated_noise_may_have_a_seed():
-    query = tacit.Counts("kind")
+    query = tacit.queries.Counts("kind")
     first, again, other = (
         simulated_release(schema(), query, tacit.Laplace(1), [10, 20, 30, 0], 60, seed=seed)
         for seed in (1, 1, 2)

@@ -10,7 +10,7 @@ from dp_accounting.pld import privacy_loss_mechanism as plm
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit import BudgetError, Gaussian, Laplace
+from tacit import Gaussian, Laplace
 from tacit.accounting import (
     Sensitivity,
     calibrate,
@@ -20,6 +20,7 @@ from tacit.accounting import (
     laplace_scale,
 )
 from tacit.accounting.calibrate import discrete_loss
+from tacit.errors import BudgetError
 
 ONE = Sensitivity(l1=1, l2_squared=1, unit_l2_squared=1, coordinates=1)
 

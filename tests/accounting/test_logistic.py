@@ -17,7 +17,7 @@ def schema(neighbours="replace_one", rows=1, **options):
     return tacit.Schema(*columns, neighbours=neighbours, **unit, **options)
 
 
-LAW = tacit.Logistic("y", ("x",), precision=0.25)
+LAW = tacit.queries.Logistic("y", ("x",), precision=0.25)
 
 
 @pytest.mark.parametrize("step", [0.02, 0.3, 0.9])
@@ -55,24 +55,26 @@ def test_step_sizes_contract_and_end_short():
 
 def test_temperature_is_that_of_the_gaussian_profile():
     """3.6: beta = mu sqrt(lambda) / 2 under replace_one; draws share mu by their root."""
-    query, mu = tacit.LogisticDraw(LAW), gaussian_mu(1.0, 1e-5)
-    paid = cost.calibrate_logistic_draw(tacit.Exponential(1, "1e-5"), query, schema(), 2)
+    query, mu = tacit.queries.LogisticDraw(LAW), gaussian_mu(1.0, 1e-5)
+    paid = cost.calibrate_logistic_draw(tacit.queries.Exponential(1, "1e-5"), query, schema(), 2)
     assert 1 / paid.noise[0].scale == pytest.approx(mu * 0.5 / 2, rel=2e-4)
     assert 1 / paid.noise[0].scale < mu * 0.5 / 2
-    several = tacit.LogisticDraw(LAW, draws=4)
-    more = cost.calibrate_logistic_draw(tacit.Exponential(1, "1e-5"), several, schema(), 2)
+    several = tacit.queries.LogisticDraw(LAW, draws=4)
+    more = cost.calibrate_logistic_draw(tacit.queries.Exponential(1, "1e-5"), several, schema(), 2)
     assert more.noise[0].scale == pytest.approx(2 * paid.noise[0].scale, rel=1e-6)
-    flat = tacit.LogisticDraw(LAW, temper_prior=True)
-    tempered = cost.calibrate_logistic_draw(tacit.Exponential(1, "1e-5"), flat, schema(), 2)
+    flat = tacit.queries.LogisticDraw(LAW, temper_prior=True)
+    tempered = cost.calibrate_logistic_draw(tacit.queries.Exponential(1, "1e-5"), flat, schema(), 2)
     assert tempered.noise[0].scale == pytest.approx(paid.noise[0].scale ** 2, rel=1e-9)
-    units = cost.calibrate_logistic_draw(tacit.Exponential(1, "1e-5"), query, schema(rows=3), 2)
+    units = cost.calibrate_logistic_draw(
+        tacit.queries.Exponential(1, "1e-5"), query, schema(rows=3), 2
+    )
     assert units.noise[0].scale == pytest.approx(3 * paid.noise[0].scale, rel=1e-9)
 
 
 def test_a_strong_prior_needs_no_tempering_and_costs_less():
-    law = tacit.Logistic("y", ("x",), precision=1e4)
-    query = tacit.LogisticDraw(law)
-    paid = cost.calibrate_logistic_draw(tacit.Exponential(1, "1e-5"), query, schema(), 2)
+    law = tacit.queries.Logistic("y", ("x",), precision=1e4)
+    query = tacit.queries.LogisticDraw(law)
+    paid = cost.calibrate_logistic_draw(tacit.queries.Exponential(1, "1e-5"), query, schema(), 2)
     assert paid.noise[0].scale == 1
     spent = float(paid.cost.epsilon)
     assert spent < 0.1
@@ -123,7 +125,7 @@ PAIRS = {
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
 @pytest.mark.parametrize("regularizer", [None, 1.0, 20.0])
 def test_objective_perturbation_keeps_its_delta_exactly(neighbours, epsilon, regularizer):
-    query = tacit.LogisticMinimum(LAW, "objective", regularizer)
+    query = tacit.queries.LogisticMinimum(LAW, "objective", regularizer)
     delta = 1e-3
     paid = cost.calibrate_minimum(
         tacit.Gaussian(epsilon, delta), query, schema(neighbours, max_units=9), 1
@@ -137,7 +139,7 @@ def test_objective_perturbation_keeps_its_delta_exactly(neighbours, epsilon, reg
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
 def test_where_a_row_has_its_full_slope_the_claim_is_nearly_attained(epsilon):
     """4,000 rows at -1 pull theta to where a row at 1 is a surprise; add_remove."""
-    query, delta = tacit.LogisticMinimum(LAW, "objective", 20.0), 1e-3
+    query, delta = tacit.queries.LogisticMinimum(LAW, "objective", 20.0), 1e-3
     paid = cost.calibrate_minimum(
         tacit.Gaussian(epsilon, delta), query, schema("add_remove", max_units=9), 1
     )
@@ -152,7 +154,7 @@ def test_where_a_row_has_its_full_slope_the_claim_is_nearly_attained(epsilon):
 def test_two_rows_nearly_opposite_to_each_other_keep_delta_in_the_plane(epsilon):
     """Where both rows surprise: slopes differ by 1.66. The noise of add_remove is caught."""
     ridge, delta, pulled = 20.0, 1e-3, 100_000
-    query = tacit.LogisticMinimum(LAW, "objective", ridge)
+    query = tacit.queries.LogisticMinimum(LAW, "objective", ridge)
 
     def found(neighbours):
         described = schema(neighbours, max_units=9)
@@ -184,7 +186,7 @@ def test_two_rows_nearly_opposite_to_each_other_keep_delta_in_the_plane(epsilon)
 def test_without_the_regularizer_or_with_less_noise_delta_is_broken():
     """The two slips: no Delta term, and the noise of add_remove at a neighbour that is further."""
     paid = cost.calibrate_minimum(
-        tacit.Gaussian(2, 1e-3), tacit.LogisticMinimum(LAW, "objective", 20.0), schema(), 1
+        tacit.Gaussian(2, 1e-3), tacit.queries.LogisticMinimum(LAW, "objective", 20.0), schema(), 1
     )
     sigma = paid.noise[0].scale
     assert exact_delta((1,), (), 0.01, sigma, 2.0) > 1e-3  # whatever the relation
@@ -194,7 +196,7 @@ def test_without_the_regularizer_or_with_less_noise_delta_is_broken():
 
 def test_the_noise_of_a_random_slope_is_nearly_that_of_a_gaussian_and_far_below_kifers():
     delta = 1e-5
-    query = tacit.LogisticMinimum(LAW, "objective", 1e3)
+    query = tacit.queries.LogisticMinimum(LAW, "objective", 1e3)
     for epsilon in (0.1, 1.0, 4.0):
         paid = cost.calibrate_minimum(tacit.Gaussian(epsilon, delta), query, schema(), 1)
         sigma, plain = paid.noise[0].scale, 2 / gaussian_mu(epsilon, delta)
@@ -210,7 +212,7 @@ def test_any_set_of_rows_may_be_what_moved():
 
 
 def test_output_noise_is_for_the_slope_of_the_rows_that_change():
-    query = tacit.LogisticMinimum(LAW, "output")
+    query = tacit.queries.LogisticMinimum(LAW, "output")
     mu = gaussian_mu(1.0, 1e-5)
     for neighbours, rows, gap in (
         ("replace_one", 1, 2),
@@ -232,12 +234,17 @@ def test_output_noise_is_for_the_slope_of_the_rows_that_change():
     ],
 )
 def test_what_the_proofs_do_not_cover_is_refused(mechanism, match):
-    query = tacit.LogisticMinimum(LAW, "objective", 1.0)
-    with pytest.raises(tacit.BudgetError, match=match):
+    query = tacit.queries.LogisticMinimum(LAW, "objective", 1.0)
+    with pytest.raises(tacit.errors.BudgetError, match=match):
         cost.calibrate_minimum(mechanism, query, schema(), 2)
-    with pytest.raises(tacit.BudgetError, match="delta=1e-6"):
-        cost.calibrate_logistic_draw(tacit.Exponential(1), tacit.LogisticDraw(LAW), schema(), 2)
-    with pytest.raises(tacit.BudgetError, match="20 or less"):
+    with pytest.raises(tacit.errors.BudgetError, match="delta=1e-6"):
+        cost.calibrate_logistic_draw(
+            tacit.queries.Exponential(1), tacit.queries.LogisticDraw(LAW), schema(), 2
+        )
+    with pytest.raises(tacit.errors.BudgetError, match="20 or less"):
         cost.calibrate_minimum(
-            tacit.Gaussian(30, 1e-5), tacit.LogisticMinimum(LAW, "objective"), schema(rows=21), 2
+            tacit.Gaussian(30, 1e-5),
+            tacit.queries.LogisticMinimum(LAW, "objective"),
+            schema(rows=21),
+            2,
         )

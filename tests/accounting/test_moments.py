@@ -310,5 +310,5 @@ def test_a_split_is_the_ratio_of_the_noise():
 
 
 def test_more_noise_than_integers_hold_is_refused():
-    with pytest.raises(tacit.BudgetError, match="spend more"):
+    with pytest.raises(tacit.errors.BudgetError, match="spend more"):
         calibrate_moments(tacit.Laplace("1e-7"), MomentsOf(3, 2, True, 10, "add_remove"), None)

@@ -11,21 +11,28 @@ from tacit.accounting.plans import largest_plan, least_noise
 
 
 def draws(count, delta):
-    return lambda x: tacit.Plan(tacit.Steps(count, tacit.Exponential(x)), delta=delta)
+    return lambda x: tacit.queries.Plan(
+        tacit.queries.Steps(count, tacit.queries.Exponential(x)), delta=delta
+    )
 
 
 def sums(count, delta):
     def make(x):
         noise = tacit.Gaussian(noise_multiplier=1 / x)
-        return tacit.Plan(tacit.Steps(count, noise, numbers=1), delta=delta)
+        return tacit.queries.Plan(tacit.queries.Steps(count, noise, numbers=1), delta=delta)
 
     return make
 
 
 def mixed(count, delta):
     def make(x):
-        parts = [tacit.Steps(count, tacit.Exponential(round(x * r, 12))) for r in (0.5, 1)]
-        return tacit.Plan(*parts, tacit.Steps(1, tacit.Laplace(round(x, 12))), delta=delta)
+        parts = [
+            tacit.queries.Steps(count, tacit.queries.Exponential(round(x * r, 12)))
+            for r in (0.5, 1)
+        ]
+        return tacit.queries.Plan(
+            *parts, tacit.queries.Steps(1, tacit.Laplace(round(x, 12))), delta=delta
+        )
 
     return make
 
@@ -64,9 +71,9 @@ def test_without_a_delta_epsilons_add_up_and_with_one_they_do_not():
 
 
 def test_budgets_out_of_reach_are_refused():
-    with pytest.raises(tacit.BudgetError, match="larger budget"):
+    with pytest.raises(tacit.errors.BudgetError, match="larger budget"):
         largest_plan(draws(10**6, 0), tacit.Budget("0.5"), "replace_one")
-    with pytest.raises(tacit.BudgetError, match="smaller budget"):
+    with pytest.raises(tacit.errors.BudgetError, match="smaller budget"):
         largest_plan(draws(1, 0), tacit.Budget(10**6), "replace_one")
 
 
@@ -79,9 +86,11 @@ def test_the_least_noise_is_affordable_and_hardly_any_less_is(
     epsilon, steps, rate, neighbours, guess
 ):
     def make(multiplier):
-        sampling = tacit.Everyone() if rate == 1 else tacit.Poisson(rate)
+        sampling = tacit.subsampling.Everyone() if rate == 1 else tacit.subsampling.Poisson(rate)
         noise = tacit.Gaussian(noise_multiplier=multiplier)
-        return tacit.Plan(tacit.Steps(steps, noise, sampling, numbers=10), delta=1e-6)
+        return tacit.queries.Plan(
+            tacit.queries.Steps(steps, noise, sampling, numbers=10), delta=1e-6
+        )
 
     plan = least_noise(make, tacit.Budget(epsilon, 1e-6), neighbours, guess)
     spent, _ = plan_epsilon(plan, neighbours)
@@ -91,7 +100,7 @@ def test_the_least_noise_is_affordable_and_hardly_any_less_is(
 def test_a_budget_that_no_noise_suits_is_refused():
     def make(multiplier):
         noise = tacit.Gaussian(noise_multiplier=multiplier)
-        return tacit.Plan(tacit.Steps(10**8, noise, numbers=1), delta=1e-6)
+        return tacit.queries.Plan(tacit.queries.Steps(10**8, noise, numbers=1), delta=1e-6)
 
-    with pytest.raises(tacit.BudgetError, match="another budget"):
+    with pytest.raises(tacit.errors.BudgetError, match="another budget"):
         least_noise(make, tacit.Budget("1e-6", 1e-6), "replace_one")

@@ -42,7 +42,7 @@ def test_the_delta_of_a_scan_is_that_of_its_worst_update():
     "given", [(0, 0.1, 1), (1, 0, 1), (1, 1.5, 1), (1, float("nan"), 1), (float("nan"), 0.1, 1)]
 )
 def test_senseless_scans_are_refused(given):
-    with pytest.raises(tacit.BudgetError):
+    with pytest.raises(tacit.errors.BudgetError):
         random_scan_delta(*given)
 
 

@@ -50,7 +50,10 @@ def test_ranges_by_hand(neighbours, rows, factor):
         (paths_range(query, held), factor * by_hand),
         (profiles_range(PANEL, 0.1, held), factor * widths),
         # a unit's scores are bounded together, however many rows it has
-        (choice_range(tacit.Bound(2, clip=0.7, geometry="box"), held), factor * 0.7 / (rows or 1)),
+        (
+            choice_range(tacit.queries.Bound(2, clip=0.7, geometry="box"), held),
+            factor * 0.7 / (rows or 1),
+        ),
     ):
         assert exact < span < exact * (1 + 1e-11)
 
@@ -76,14 +79,14 @@ def test_the_temperature_never_costs_more_than_epsilon():
 
 
 def test_a_draw_at_temperature_one_costs_what_it_costs():
-    hot = calibrate_range(tacit.Exponential(1, "1e-6"), 4.0, 1.0, 2.0**-40)
+    hot = calibrate_range(tacit.queries.Exponential(1, "1e-6"), 4.0, 1.0, 2.0**-40)
     assert [law.scale for law in hot.noise] == pytest.approx([4, 4])
     assert [law.grid for law in hot.noise] == [1, 2.0**-40]
     assert (hot.cost.epsilon, hot.cost.delta) == (1, Decimal("1e-6"))
-    cold = calibrate_range(tacit.Exponential(9), 4.0, 1.0)
+    cold = calibrate_range(tacit.queries.Exponential(9), 4.0, 1.0)
     assert cold.noise[0].scale == 1
     assert 4 <= cold.cost.epsilon <= Decimal("4.00001")
-    nothing = calibrate_range(tacit.Exponential(9), 0.0, 1.0)
+    nothing = calibrate_range(tacit.queries.Exponential(9), 0.0, 1.0)
     assert 0 < nothing.cost.epsilon <= Decimal("1e-5")
 
 
@@ -98,7 +101,7 @@ def test_what_a_chain_assumes(epsilon):
 
 
 def test_a_chain_is_refused_where_no_distance_would_be_near_enough():
-    with pytest.raises(tacit.BudgetError, match="at most 500"):
+    with pytest.raises(tacit.errors.BudgetError, match="at most 500"):
         chain_assumption(tacit.Budget(501, "1e-5"), 10)
     assert "total variation" in chain_assumption(tacit.Budget(500, "1e-5"), 10)
 
@@ -112,13 +115,19 @@ def test_a_log_likelihood_ranges_over_its_width_for_each_row(relation, both, row
     public = tacit.Schema(
         tacit.Real("x", 0, 1), unit="who", max_rows_per_unit=rows, neighbours=relation
     )
-    for region in (tacit.Points([0.0, 1.0]), tacit.Box((0,), (1,)), tacit.Ball(2, 1.0)):
-        query = tacit.DensityDraw(tacit.Kernel("logistic.log_likelihood"), "x", region, width=0.7)
-        calibration = calibrate_density(tacit.Exponential(0.5), query, public)
+    for region in (
+        tacit.queries.Points([0.0, 1.0]),
+        tacit.queries.Box((0,), (1,)),
+        tacit.queries.Ball(2, 1.0),
+    ):
+        query = tacit.queries.DensityDraw(
+            tacit.queries.Kernel("logistic.log_likelihood"), "x", region, width=0.7
+        )
+        calibration = calibrate_density(tacit.queries.Exponential(0.5), query, public)
         assert calibration.noise[0].scale == pytest.approx(both * rows * 0.7 / 0.5)
         assert calibration.noise[0].scale >= both * rows * 0.7 / 0.5
-        assert bool(calibration.assumptions) == (not isinstance(region, tacit.Points))
+        assert bool(calibration.assumptions) == (not isinstance(region, tacit.queries.Points))
         # where the model's own temperature is enough it costs what it costs
-        offered = calibrate_density(tacit.Exponential(50), query, public)
+        offered = calibrate_density(tacit.queries.Exponential(50), query, public)
         assert offered.noise[0].scale == 1
         assert float(offered.cost.epsilon) == pytest.approx(both * rows * 0.7, abs=1e-4)

@@ -40,7 +40,9 @@ def schema(neighbours="replace_one", rows=None):
 def choice(weights=None, table=TABLE, clip=CLIP, **options):
     votes = np.ascontiguousarray(table.T), np.array([0])
     given = {"size": table.shape[1], "clip": clip, "geometry": "box", "state": votes} | options
-    return tacit.Choice(tacit.BoundedSum(tacit.Kernel("table.scores"), "x", **given), weights)
+    return tacit.queries.Choice(
+        tacit.queries.BoundedSum(tacit.queries.Kernel("table.scores"), "x", **given), weights
+    )
 
 
 DATA = {"x": ["a", "b", "c", "", "c"]}
@@ -74,7 +76,7 @@ def test_options_are_drawn_by_score_over_temperature_plus_weight(weights):
     query = choice(weights)
     resolved = resolve_choice(query, schema())
     statistic = resolved.evaluate(open_data(DATA, schema()), ())
-    calibration = calibrated(resolved, tacit.Exponential(1.5))
+    calibration = calibrated(resolved, tacit.queries.Exponential(1.5))
     noise = calibration.noise
     assert noise[0].scale == pytest.approx(2 * CLIP / 1.5)
     words = seeded_entropy("8")
@@ -91,7 +93,7 @@ def test_options_are_drawn_by_score_over_temperature_plus_weight(weights):
 def test_exact_is_temperature_one_and_public_alone():
     release = tacit.Public(DATA, schema(), seed=1).release(choice(), tacit.Exact())
     assert (release.noise[0].scale, release.blocks[0].shape) == (1.0, ())
-    with pytest.raises(tacit.BudgetError, match="Public"):
+    with pytest.raises(tacit.errors.BudgetError, match="Public"):
         wall().release(choice(), tacit.Exact())
 
 
@@ -125,7 +127,7 @@ def test_log_probabilities_move_within_epsilon(relation, rows):
     held = schema(relation, rows)
     # The second option is far behind: whoever speaks for it moves its probability most.
     resolved = resolve_choice(choice((0.0, -9.0), TABLE[:, :2]), held)
-    calibration = calibrated(resolved, tacit.Exponential(1))
+    calibration = calibrated(resolved, tacit.queries.Exponential(1))
     (law,) = calibration.noise
     epsilon = float(calibration.cost.epsilon)
     logs = {}
@@ -157,14 +159,14 @@ def test_the_range_counts_units_not_rows_or_options():
 
 def test_the_charge_is_epsilon_or_what_temperature_one_costs():
     home = wall(budget=(10, 0))
-    release = home.release(choice(), tacit.Exponential(1))
+    release = home.release(choice(), tacit.queries.Exponential(1))
     assert release.certificate.epsilon == 1
     assert release.n == 5
-    assert wall("add_remove").release(choice(), tacit.Exponential(1)).n is None
+    assert wall("add_remove").release(choice(), tacit.queries.Exponential(1)).n is None
     (event,) = release.certificate.events
     assert event["range"] == pytest.approx(3)
     assert home.remaining.epsilon == 9
-    capped = home.quote(choice(), tacit.Exponential(8))
+    capped = home.quote(choice(), tacit.queries.Exponential(8))
     assert capped.noise[0].scale == 1
     assert 3 <= float(capped.cost.epsilon) < 3.0001
     assert float(capped.cost.epsilon) >= resolve_choice(choice(), schema()).span
@@ -210,21 +212,21 @@ def test_many_options_take_no_more_than_their_number():
     table = np.zeros((3, 10_000))
     table[:, 7] = 1.0
     query = choice(np.where(np.arange(10_000) == 7, 1e3, 0.0), table)
-    assert wall().release(query, tacit.Exponential(1)).value[0] == 7
+    assert wall().release(query, tacit.queries.Exponential(1)).value[0] == 7
 
 
 def test_no_data_make_it_fail():
     for data in ({"x": []}, {"x": [None] * 4}, {"x": ["?"] * 3}):
         for relation in ("add_remove", "replace_one"):
-            release = wall(relation, data).release(choice(), tacit.Exponential(1))
+            release = wall(relation, data).release(choice(), tacit.queries.Exponential(1))
             assert release.value[0] in (0, 1, 2)
 
     def strange(row, state):
         odd = jnp.array([jnp.nan, jnp.inf, -1e30])
         return jnp.where(row[0] == 1, 0.5, odd)
 
-    scores = tacit.BoundedSum(strange, "x", size=3, clip=1, geometry="box")
-    resolved = resolve_choice(tacit.Choice(scores), schema())
+    scores = tacit.queries.BoundedSum(strange, "x", size=3, clip=1, geometry="box")
+    resolved = resolve_choice(tacit.queries.Choice(scores), schema())
     steps = resolved.evaluate(open_data(DATA, schema()), ()).steps
     assert np.all(steps == steps_of(0.5, resolved.scores.exact()[0].grid))  # the row of b alone
 
@@ -244,13 +246,13 @@ def test_no_data_make_it_fail():
         lambda: choice((0.0, float("inf"), 0.0)),
         lambda: choice((0.0, -float("inf"), 0.0)),
         lambda: choice((0.0, 2e6, 0.0)),
-        lambda: tacit.Choice("x"),
-        lambda: tacit.Choice(tacit.Counts("x")),
+        lambda: tacit.queries.Choice("x"),
+        lambda: tacit.queries.Choice(tacit.queries.Counts("x")),
         lambda: choice(size=10**5 + 1),
     ],
 )
 def test_senseless_choices_are_refused(make):
-    with pytest.raises(tacit.QueryError):
+    with pytest.raises(tacit.errors.QueryError):
         make()
 
 
@@ -259,7 +261,7 @@ def test_senseless_choices_are_refused(make):
 )
 def test_other_mechanisms_cost_nothing(mechanism):
     home = wall()
-    with pytest.raises(tacit.BudgetError):
+    with pytest.raises(tacit.errors.BudgetError):
         home.release(choice(), mechanism)
     assert home.remaining.epsilon == 100
 
@@ -267,26 +269,29 @@ def test_other_mechanisms_cost_nothing(mechanism):
 def test_a_saved_choice_keeps_what_was_chosen_and_can_be_asked_again(tmp_path):
     home = wall()
     query = choice((0.0, 1.0, -1.0))
-    release = home.release(query, tacit.Exponential(1), name="which")
-    assert without_note(home.release(query, tacit.Exponential(1), name="which")) == release
+    release = home.release(query, tacit.queries.Exponential(1), name="which")
+    assert without_note(home.release(query, tacit.queries.Exponential(1), name="which")) == release
     assert home.remaining.epsilon == 99
     for file in ("r.json", "r.npz"):
         release.save(tmp_path / file)
         loaded = tacit.Release.load(tmp_path / file)
         assert loaded == release
         assert loaded.query.log_weights == (0.0, 1.0, -1.0)
-        again = home.release(loaded.query, tacit.Exponential(1), name="which")
+        again = home.release(loaded.query, tacit.queries.Exponential(1), name="which")
         assert without_note(again) == release
     assert home.remaining.epsilon == 99
 
 
 def test_the_walls_choices_are_not_seeded():
     flat = choice(table=np.zeros((3, 3)))
-    lease = wall().prepay(tacit.Plan(tacit.Steps(60, tacit.Exponential(1)), delta=1e-6))
+    lease = wall().prepay(
+        tacit.queries.Plan(tacit.queries.Steps(60, tacit.queries.Exponential(1)), delta=1e-6)
+    )
     runs = [[int(lease.release(flat).value[0]) for _ in range(30)] for _ in range(2)]
     assert runs[0] != runs[1]  # alike with chance 3^-30
     first, again = (
-        tacit.Public(DATA, schema(), seed=3).release(flat, tacit.Exponential(1)) for _ in range(2)
+        tacit.Public(DATA, schema(), seed=3).release(flat, tacit.queries.Exponential(1))
+        for _ in range(2)
     )
     assert first == again
 
@@ -295,15 +300,17 @@ def test_the_walls_choices_are_not_seeded():
 
 
 def test_a_lease_sets_the_temperature_by_its_plan():
-    plan = tacit.Plan(
-        tacit.Steps(2, tacit.Exponential(0.5)), tacit.Steps(1, tacit.Exponential(2)), delta=0
+    plan = tacit.queries.Plan(
+        tacit.queries.Steps(2, tacit.queries.Exponential(0.5)),
+        tacit.queries.Steps(1, tacit.queries.Exponential(2)),
+        delta=0,
     )
     home = wall()
     lease = home.prepay(plan)
     assert home.remaining.epsilon == 97
     scales = [lease.release(choice()).noise[0].scale for _ in range(3)]
     assert scales == pytest.approx([6, 6, 1.5], rel=1e-9)
-    wide = tacit.Plan(tacit.Steps(3, tacit.Exponential(1)), delta=0)
+    wide = tacit.queries.Plan(tacit.queries.Steps(3, tacit.queries.Exponential(1)), delta=0)
     lease = wall("add_remove").prepay(wide)
     scales = [lease.release(choice(clip=c)).noise[0].scale for c in (1.5, 15, 0.1)]
     assert scales == pytest.approx([1.5, 15, 1], rel=1e-9)
@@ -311,7 +318,7 @@ def test_a_lease_sets_the_temperature_by_its_plan():
 
 def test_choices_of_a_lease_have_the_same_law():
     lease = tacit.Public(DATA, schema(), seed=5).prepay(
-        tacit.Plan(tacit.Steps(3000, tacit.Exponential(1.5)), delta=1e-6)
+        tacit.queries.Plan(tacit.queries.Steps(3000, tacit.queries.Exponential(1.5)), delta=1e-6)
     )
     weights = (0.0, 1.0, -1.0)
     chosen = [int(lease.release(choice(weights)).value[0]) for _ in range(3000)]
@@ -321,23 +328,25 @@ def test_choices_of_a_lease_have_the_same_law():
 
 
 def test_refused_steps_are_not_used_up():
-    draws = wall().prepay(tacit.Plan(tacit.Steps(3, tacit.Exponential(1)), delta=0))
+    draws = wall().prepay(
+        tacit.queries.Plan(tacit.queries.Steps(3, tacit.queries.Exponential(1)), delta=0)
+    )
     noisy = wall().prepay(
-        tacit.Plan(
-            tacit.Steps(3, tacit.Gaussian(noise_multiplier=2.0)),
-            tacit.Steps(1, tacit.Laplace(1)),
+        tacit.queries.Plan(
+            tacit.queries.Steps(3, tacit.Gaussian(noise_multiplier=2.0)),
+            tacit.queries.Steps(1, tacit.Laplace(1)),
             delta=1e-6,
         )
     )
     total = choice().scores
-    for lease, query in ((draws, total), (draws, tacit.Counts("x")), (noisy, choice())):
+    for lease, query in ((draws, total), (draws, tacit.queries.Counts("x")), (noisy, choice())):
         left = lease.steps_left
-        with pytest.raises(tacit.QueryError):
+        with pytest.raises(tacit.errors.QueryError):
             lease.release(query)
         assert lease.steps_left == left
     for _ in range(3):
         noisy.release(total)
-    with pytest.raises(tacit.QueryError, match="Exponential"):
+    with pytest.raises(tacit.errors.QueryError, match="Exponential"):
         noisy.release(choice())
     assert noisy.steps_left == 1
     draws.release(choice())
@@ -346,12 +355,16 @@ def test_refused_steps_are_not_used_up():
 
 def test_exponential_steps_take_everyone_and_no_delta_of_their_own():
     for make in (
-        lambda: tacit.Steps(1, tacit.Exponential(1), tacit.Poisson(0.5)),
-        lambda: tacit.Steps(1, tacit.Exponential(1, 1e-6)),
+        lambda: tacit.queries.Steps(
+            1, tacit.queries.Exponential(1), tacit.subsampling.Poisson(0.5)
+        ),
+        lambda: tacit.queries.Steps(1, tacit.queries.Exponential(1, 1e-6)),
     ):
-        with pytest.raises(tacit.BudgetError):
+        with pytest.raises(tacit.errors.BudgetError):
             make()
-    plan = tacit.Plan(tacit.Steps(400, tacit.Exponential("0.1")), delta=Decimal("1e-5"))
+    plan = tacit.queries.Plan(
+        tacit.queries.Steps(400, tacit.queries.Exponential("0.1")), delta=Decimal("1e-5")
+    )
     cost, by = tacit.accounting.plan_epsilon(plan, "replace_one")
     assert cost == pytest.approx(4.73, abs=0.01)
     assert "bounded range" in by

@@ -14,7 +14,7 @@ from tacit.draws.uniforms import uniforms
 from tacit.wall.noise import os_entropy
 from tests.conftest import without_note
 
-LAW = tacit.TruncatedDirichlet("x", (1, 1, 1), truncation=0.1)
+LAW = tacit.queries.TruncatedDirichlet("x", (1, 1, 1), truncation=0.1)
 DATA = {"x": ["a"] * 6 + ["b"] * 3 + ["", "other"]}
 
 
@@ -29,7 +29,9 @@ def wall(budget=10, **options):
 
 
 def test_a_draw_is_on_the_grid_inside_the_truncation():
-    release = wall(100).release(tacit.ConjugateDraw(LAW, draws=500), tacit.Exponential(50))
+    release = wall(100).release(
+        tacit.queries.ConjugateDraw(LAW, draws=500), tacit.queries.Exponential(50)
+    )
     block, value, noise = release.table("p")
     assert block.shape == (500, 3)
     assert noise.family == "draw"
@@ -44,22 +46,22 @@ def test_the_charge_is_epsilon_or_less():
     for neighbours, factor in (("replace_one", 2), ("add_remove", 1)):
         span = factor * np.log(0.8 / 0.1)
         home = wall(neighbours=neighbours)
-        release = home.release(tacit.ConjugateDraw(LAW), tacit.Exponential(1))
+        release = home.release(tacit.queries.ConjugateDraw(LAW), tacit.queries.Exponential(1))
         assert release.noise[0].scale == pytest.approx(span, rel=1e-9)
         assert release.certificate.epsilon == 1
         assert "float draw" in " ".join(release.certificate.assumptions)
-        capped = home.quote(tacit.ConjugateDraw(LAW), tacit.Exponential(9))
+        capped = home.quote(tacit.queries.ConjugateDraw(LAW), tacit.queries.Exponential(9))
         assert capped.noise[0].scale == 1
         assert span <= float(capped.cost.epsilon) < span * (1 + 1e-5)
         assert home.remaining.epsilon == 9
 
 
 def test_several_draws_share_the_budget():
-    query = tacit.ConjugateDraw(LAW, draws=20)
+    query = tacit.queries.ConjugateDraw(LAW, draws=20)
     home = wall()
-    one = home.quote(tacit.ConjugateDraw(LAW), tacit.Exponential(1)).noise[0].scale
-    plain = home.quote(query, tacit.Exponential(1)).noise[0].scale
-    composed = home.quote(query, tacit.Exponential(1, 1e-6))
+    one = home.quote(tacit.queries.ConjugateDraw(LAW), tacit.queries.Exponential(1)).noise[0].scale
+    plain = home.quote(query, tacit.queries.Exponential(1)).noise[0].scale
+    composed = home.quote(query, tacit.queries.Exponential(1, 1e-6))
     assert plain == pytest.approx(20 * one)
     assert composed.noise[0].scale < 0.9 * plain
     assert composed.cost == tacit.Budget(1, 1e-6)
@@ -69,49 +71,51 @@ def test_several_draws_share_the_budget():
 @pytest.mark.parametrize(
     ("query", "mechanism"),
     [
-        (tacit.ConjugateDraw(LAW), tacit.Laplace(1)),
-        (tacit.ConjugateDraw(LAW), tacit.Gaussian(1, 1e-6)),
-        (tacit.ConjugateDraw(LAW), tacit.Exact()),
-        (tacit.Counts("x"), tacit.Exponential(1)),
+        (tacit.queries.ConjugateDraw(LAW), tacit.Laplace(1)),
+        (tacit.queries.ConjugateDraw(LAW), tacit.Gaussian(1, 1e-6)),
+        (tacit.queries.ConjugateDraw(LAW), tacit.Exact()),
+        (tacit.queries.Counts("x"), tacit.queries.Exponential(1)),
     ],
 )
 def test_wrong_pairs_cost_nothing(query, mechanism):
     home = wall()
-    with pytest.raises(tacit.BudgetError):
+    with pytest.raises(tacit.errors.BudgetError):
         home.release(query, mechanism)
     assert home.remaining.epsilon == 10
 
 
 def test_a_prior_must_fit_the_levels():
-    law = tacit.TruncatedDirichlet("x", (1, 1), truncation=0.1)
-    with pytest.raises(tacit.QueryError, match="3 numbers"):
-        wall().quote(tacit.ConjugateDraw(law), tacit.Exponential(1))
+    law = tacit.queries.TruncatedDirichlet("x", (1, 1), truncation=0.1)
+    with pytest.raises(tacit.errors.QueryError, match="3 numbers"):
+        wall().quote(tacit.queries.ConjugateDraw(law), tacit.queries.Exponential(1))
 
 
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: tacit.TruncatedDirichlet("x", (1, 1), 0.5),
-        lambda: tacit.TruncatedDirichlet("x", (1, 1), 0),
-        lambda: tacit.TruncatedDirichlet("x", (1, 1), None),
-        lambda: tacit.TruncatedDirichlet("x", (1, 1), float("nan")),
-        lambda: tacit.TruncatedDirichlet("x", (1,), 0.1),
-        lambda: tacit.TruncatedDirichlet("x", (1, 0), 0.1),
-        lambda: tacit.TruncatedDirichlet(3, (1, 1), 0.1),
-        lambda: tacit.ConjugateDraw("x"),
-        lambda: tacit.ConjugateDraw(LAW, draws=0),
-        lambda: tacit.ConjugateDraw(LAW, draws=True),
-        lambda: tacit.ConjugateDraw(LAW, temper_prior=1),
+        lambda: tacit.queries.TruncatedDirichlet("x", (1, 1), 0.5),
+        lambda: tacit.queries.TruncatedDirichlet("x", (1, 1), 0),
+        lambda: tacit.queries.TruncatedDirichlet("x", (1, 1), None),
+        lambda: tacit.queries.TruncatedDirichlet("x", (1, 1), float("nan")),
+        lambda: tacit.queries.TruncatedDirichlet("x", (1,), 0.1),
+        lambda: tacit.queries.TruncatedDirichlet("x", (1, 0), 0.1),
+        lambda: tacit.queries.TruncatedDirichlet(3, (1, 1), 0.1),
+        lambda: tacit.queries.ConjugateDraw("x"),
+        lambda: tacit.queries.ConjugateDraw(LAW, draws=0),
+        lambda: tacit.queries.ConjugateDraw(LAW, draws=True),
+        lambda: tacit.queries.ConjugateDraw(LAW, temper_prior=1),
     ],
 )
 def test_senseless_draws_are_refused(make):
-    with pytest.raises(tacit.QueryError):
+    with pytest.raises(tacit.errors.QueryError):
         make()
 
 
 def test_missing_values_and_rows_beyond_the_bound_add_nothing():
     """At temperature 1 the draws are of the posterior of the counts (6, 3, 0)."""
-    query = tacit.ConjugateDraw(tacit.TruncatedDirichlet(tacit.Is("x", "b"), (2, 1), 0.01), 1000)
+    query = tacit.queries.ConjugateDraw(
+        tacit.queries.TruncatedDirichlet(tacit.queries.Is("x", "b"), (2, 1), 0.01), 1000
+    )
     public = tacit.Public(DATA, schema(), seed=4)
     drawn = public.release(query, tacit.Exact()).table("p").value[:, 1]
     low, high = betainc(4, 8, [0.01, 0.99])  # three b, six not, and the prior
@@ -119,28 +123,29 @@ def test_missing_values_and_rows_beyond_the_bound_add_nothing():
     many = {"x": ["a"] * 50, "who": [1] * 50}
     bounded = schema(unit="who", max_rows_per_unit=2)
     drawn = tacit.Public(many, bounded, seed=5).release(
-        tacit.ConjugateDraw(LAW, 1000), tacit.Exact()
+        tacit.queries.ConjugateDraw(LAW, 1000), tacit.Exact()
     )
     assert drawn.table("p").value[:, 0].mean() < 0.65  # 50 rows would give more than .75
     assert draw_range(LAW, bounded) == pytest.approx(2 * draw_range(LAW, schema()), rel=1e-15)
 
 
 def test_public_draws_can_be_seeded_and_the_walls_cannot():
-    query = tacit.ConjugateDraw(LAW, 5)
+    query = tacit.queries.ConjugateDraw(LAW, 5)
     one, again, other = (
-        tacit.Public(DATA, schema(), seed=s).release(query, tacit.Exponential(1)) for s in (1, 1, 2)
+        tacit.Public(DATA, schema(), seed=s).release(query, tacit.queries.Exponential(1))
+        for s in (1, 1, 2)
     )
     assert one == again
     assert one != other
     home = wall()
-    first, second = (home.release(query, tacit.Exponential(1)) for _ in range(2))
+    first, second = (home.release(query, tacit.queries.Exponential(1)) for _ in range(2))
     assert not np.array_equal(first.steps, second.steps)
 
 
 def test_a_name_replays_and_a_file_keeps_the_draw(tmp_path):
-    home, query = wall(), tacit.ConjugateDraw(LAW, 2, temper_prior=True)
-    release = home.release(query, tacit.Exponential(1), name="draw")
-    assert without_note(home.release(query, tacit.Exponential(1), name="draw")) == release
+    home, query = wall(), tacit.queries.ConjugateDraw(LAW, 2, temper_prior=True)
+    release = home.release(query, tacit.queries.Exponential(1), name="draw")
+    assert without_note(home.release(query, tacit.queries.Exponential(1), name="draw")) == release
     assert home.remaining.epsilon == 9
     for file in ("r.json", "r.npz"):
         release.save(tmp_path / file)
@@ -156,9 +161,9 @@ def test_no_data_make_it_fail_or_warn(counts):
     column = tacit.Categorical("x", ["a", "b"], default="a")
     described = tacit.Schema(column, neighbours="replace_one")
     for prior in ((1e-6, 1e-6), (1e6, 0.5)):
-        law = tacit.TruncatedDirichlet("x", prior, truncation=0.05)
-        for mechanism in (tacit.Exact(), tacit.Exponential(1)):
-            query = tacit.ConjugateDraw(law, draws=20)
+        law = tacit.queries.TruncatedDirichlet("x", prior, truncation=0.05)
+        for mechanism in (tacit.Exact(), tacit.queries.Exponential(1)):
+            query = tacit.queries.ConjugateDraw(law, draws=20)
             release = simulated_release(described, query, mechanism, counts, sum(counts))
             assert np.all((release.value >= 0.05) & (release.value <= 0.95))
 
@@ -183,7 +188,9 @@ def test_uniforms_stay_inside_and_keep_their_bits():
 
 
 def test_the_ledger_says_what_was_drawn():
-    release = wall().release(tacit.ConjugateDraw(LAW, 3), tacit.Exponential(Decimal("0.5")))
+    release = wall().release(
+        tacit.queries.ConjugateDraw(LAW, 3), tacit.queries.Exponential(Decimal("0.5"))
+    )
     (event,) = release.certificate.events
     assert event["noise"] == "draw"
     assert event["draws"] == 3
@@ -202,11 +209,11 @@ def binary(ones: int, n: int = 1000) -> dict[str, np.ndarray]:
 def test_a_narrow_interval_says_nothing():
     """A share of the way is drawn, so that rounding around a large mean cannot show."""
     schema = tacit.Schema(tacit.Integer("x", 0, 1, default=0), neighbours="replace_one")
-    law = tacit.BoundedNormal("x", sd=1.3, prior=(0.0, 1.0), low=0.0, high=1e-4)
-    query = tacit.ConjugateDraw(law, draws=400)
+    law = tacit.queries.BoundedNormal("x", sd=1.3, prior=(0.0, 1.0), low=0.0, high=1e-4)
+    query = tacit.queries.ConjugateDraw(law, draws=400)
     for seed, ones in enumerate((22, 23, 500)):
         public = tacit.Public(binary(ones), schema, seed=seed)
-        share = public.release(query, tacit.Exponential(1)).table("mean").value
+        share = public.release(query, tacit.queries.Exponential(1)).table("mean").value
         # a law that is flat to one part in a hundred: KS at 1e-6
         assert kstest(share, "uniform").pvalue > 1e-6
         assert len(np.unique(share)) == len(share)
@@ -215,19 +222,19 @@ def test_a_narrow_interval_says_nothing():
 @pytest.mark.parametrize(
     "law",
     [
-        tacit.BoundedNormal("x", 1.3, (0.0, 1.0), 0.0, 1e-20),
-        tacit.BoundedNormal("x", 1.3, (0.0, 1.0), 1e15, 1e15 + 1),
-        tacit.BoundedNormal("x", 1e-30, (0.0, 1.0), 0.0, 1.0),
-        tacit.BoundedNormal("x", 1.0, (0.0, 1e-30), 0.0, 1.0),
-        tacit.BoundedNormal("x", 1.0, (1e30, 1.0), 0.0, 1.0),
-        tacit.BoundedNormal("x", 1.0, (0.0, 1e-3), -50.0, 50.0),
+        tacit.queries.BoundedNormal("x", 1.3, (0.0, 1.0), 0.0, 1e-20),
+        tacit.queries.BoundedNormal("x", 1.3, (0.0, 1.0), 1e15, 1e15 + 1),
+        tacit.queries.BoundedNormal("x", 1e-30, (0.0, 1.0), 0.0, 1.0),
+        tacit.queries.BoundedNormal("x", 1.0, (0.0, 1e-30), 0.0, 1.0),
+        tacit.queries.BoundedNormal("x", 1.0, (1e30, 1.0), 0.0, 1.0),
+        tacit.queries.BoundedNormal("x", 1.0, (0.0, 1e-3), -50.0, 50.0),
     ],
 )
 def test_scales_far_from_the_columns_are_refused_before_any_charge(law):
     schema = tacit.Schema(tacit.Integer("x", 0, 1, default=0), neighbours="replace_one")
     wall = tacit.Wall(binary(3), schema, budget=tacit.Budget(1), ledger=":memory:")
-    with pytest.raises(tacit.QueryError):
-        wall.release(tacit.ConjugateDraw(law), tacit.Exponential(0.5))
+    with pytest.raises(tacit.errors.QueryError):
+        wall.release(tacit.queries.ConjugateDraw(law), tacit.queries.Exponential(0.5))
     assert wall.remaining.epsilon == 1
 
 
@@ -236,9 +243,9 @@ def test_collinear_features_do_not_raise():
     x = rng.uniform(-1, 1, 50)
     columns = [tacit.Real(name, -1, 1, default=0) for name in ("x", "z", "y")]
     schema = tacit.Schema(*columns, neighbours="replace_one")
-    law = tacit.BallRegression("y", ("x", "z"), sd=1e-4, scale=1.0, radius=1.0)
-    query = tacit.ConjugateDraw(law, temper_prior=True)
+    law = tacit.queries.BallRegression("y", ("x", "z"), sd=1e-4, scale=1.0, radius=1.0)
+    query = tacit.queries.ConjugateDraw(law, temper_prior=True)
     for z in (x, np.append(x[:-1], -x[-1])):
         public = tacit.Public({"x": x, "z": z, "y": x}, schema, seed=1)
-        coef = public.release(query, tacit.Exponential(1, 1e-6)).table("coef").value
+        coef = public.release(query, tacit.queries.Exponential(1, 1e-6)).table("coef").value
         assert np.sum(coef**2) <= 1

@@ -17,7 +17,7 @@ from tests.conftest import without_note
 MEAN = BoundedNormal("x", 2.0, (5.0, 3.0), 2.0, 9.0)
 LINE = BallRegression("y", ("x",), 0.3, 1.0, 2.0)
 LAWS = [MEAN, LINE]
-DELTA = tacit.Exponential(1, 1e-6)
+DELTA = tacit.queries.Exponential(1, 1e-6)
 DATA = {
     "x": [1.0, 2.5, 9.0, 7.25, 0.0, 10.0, 4.0],
     "y": [-1.0, 0.5, 3.0, 2.0, -2.0, 4.0, 0.0],
@@ -64,7 +64,7 @@ def fits(drawn, mean, sd):
 @pytest.mark.parametrize("neighbours", ["replace_one", "add_remove"])
 @pytest.mark.parametrize("temper", [False, True])
 def test_a_draw_is_on_the_grid_inside_its_bounds(law, neighbours, temper):
-    query = tacit.ConjugateDraw(law, 300, temper_prior=temper)
+    query = tacit.queries.ConjugateDraw(law, 300, temper_prior=temper)
     release = wall(neighbours=neighbours).release(query, DELTA)
     (block,), (noise,) = release.blocks, release.noise
     assert noise.family == "draw"
@@ -86,7 +86,7 @@ def test_a_draw_is_on_the_grid_inside_its_bounds(law, neighbours, temper):
 @pytest.mark.parametrize("law", LAWS, ids=str)
 def test_the_charge_and_what_the_ledger_says(law):
     home = wall()
-    release = home.release(tacit.ConjugateDraw(law, 3), DELTA)
+    release = home.release(tacit.queries.ConjugateDraw(law, 3), DELTA)
     certificate = release.certificate
     assert (certificate.epsilon, float(certificate.delta)) == (1, 1e-6)
     assert home.remaining.epsilon == 9
@@ -116,30 +116,30 @@ def test_the_charge_is_written_before_the_data_are_read(law, monkeypatch):
 
     monkeypatch.setattr(ConjugateAnswer, "evaluate", evaluate)
     with pytest.raises(Exception, match=r"\w"):
-        home.release(tacit.ConjugateDraw(law), DELTA)
+        home.release(tacit.queries.ConjugateDraw(law), DELTA)
     assert seen == [9]
     assert home.remaining.epsilon == 9
 
 
 def test_a_mean_needs_no_delta_and_a_regression_does():
     home = wall()
-    release = home.release(tacit.ConjugateDraw(MEAN), tacit.Exponential(1))
+    release = home.release(tacit.queries.ConjugateDraw(MEAN), tacit.queries.Exponential(1))
     span = 7 * 10 / 4
     assert release.noise[0].scale == pytest.approx(span, rel=1e-9)
     assert release.certificate.accountant == "bounded range, pure epsilon"
-    with pytest.raises(tacit.BudgetError, match="delta=1e-6"):
-        home.release(tacit.ConjugateDraw(LINE), tacit.Exponential(1))
+    with pytest.raises(tacit.errors.BudgetError, match="delta=1e-6"):
+        home.release(tacit.queries.ConjugateDraw(LINE), tacit.queries.Exponential(1))
     for mechanism in (tacit.Laplace(1), tacit.Gaussian(1, 1e-6), tacit.Exact()):
         for law in LAWS:
-            with pytest.raises(tacit.BudgetError):
-                home.release(tacit.ConjugateDraw(law), mechanism)
+            with pytest.raises(tacit.errors.BudgetError):
+                home.release(tacit.queries.ConjugateDraw(law), mechanism)
     assert home.remaining.epsilon == 9
 
 
 @pytest.mark.parametrize("law", LAWS, ids=str)
 def test_cells_that_are_no_values_add_nothing(law):
     """The seeded draws at temperature 1 are the very same."""
-    query = tacit.ConjugateDraw(law, 20)
+    query = tacit.queries.ConjugateDraw(law, 20)
     plain, garbage = (
         tacit.Public(data, schema(), seed=3).release(query, tacit.Exact())
         for data in (DATA, with_garbage(DATA))
@@ -159,13 +159,13 @@ def test_the_law_is_that_of_the_rows():
     x, y = np.array(DATA["x"]), np.array(DATA["y"])
     for default in (None, 1):  # the number of rows counted, or public
         release = tacit.Public(DATA, schema(default=default), seed=5).release(
-            tacit.ConjugateDraw(MEAN, 1000), tacit.Exact()
+            tacit.queries.ConjugateDraw(MEAN, 1000), tacit.Exact()
         )
         precision = 1 / 9 + 7 / 4
         assert fits(draws_of(release), (5 / 9 + x.sum() / 4) / precision, precision**-0.5)
         wide = BallRegression("y", ("x",), 0.3, 1.0, 50.0)  # the ball is not felt
         release = tacit.Public(DATA, schema(default=default), seed=6).release(
-            tacit.ConjugateDraw(wide, 1000), tacit.Exact()
+            tacit.queries.ConjugateDraw(wide, 1000), tacit.Exact()
         )
         z = np.column_stack([np.ones(7), (x - 5) / 5])
         matrix = z.T @ z / 0.09 + np.eye(2)
@@ -178,19 +178,19 @@ def test_the_law_is_that_of_the_rows():
 def test_rows_beyond_the_bound_of_a_unit_add_nothing():
     many = {"x": [0.0] * 200, "y": [0.0] * 200, "who": [1] * 200}
     bounded = schema(unit="who", max_rows_per_unit=2)
-    query = tacit.ConjugateDraw(MEAN, 1000)
+    query = tacit.queries.ConjugateDraw(MEAN, 1000)
     release = tacit.Public(many, bounded, seed=7).release(query, tacit.Exact())
     precision = 1 / 9 + 2 / 4
     assert fits(draws_of(release), 5 / 9 / precision, precision**-0.5)
     for law in LAWS:
-        one = tacit.Public(many, schema(), seed=1).quote(tacit.ConjugateDraw(law), DELTA)
-        two = tacit.Public(many, bounded, seed=1).quote(tacit.ConjugateDraw(law), DELTA)
+        one = tacit.Public(many, schema(), seed=1).quote(tacit.queries.ConjugateDraw(law), DELTA)
+        two = tacit.Public(many, bounded, seed=1).quote(tacit.queries.ConjugateDraw(law), DELTA)
         assert two.noise[0].scale == pytest.approx(2 * one.noise[0].scale)
 
 
 @pytest.mark.parametrize("law", LAWS, ids=str)
 def test_seeds_names_and_files(law, tmp_path):
-    query = tacit.ConjugateDraw(law, 4, temper_prior=True)
+    query = tacit.queries.ConjugateDraw(law, 4, temper_prior=True)
     one, again, other = (
         tacit.Public(DATA, schema(), seed=s).release(query, DELTA) for s in (1, 1, 2)
     )
@@ -213,7 +213,7 @@ def test_seeds_names_and_files(law, tmp_path):
 def test_no_data_make_a_regression_fail(scale, sd):
     """Columns that depend on each other, none at all, and laws far outside the ball."""
     if scale > 1e4 * sd:
-        with pytest.raises(tacit.QueryError):
+        with pytest.raises(tacit.errors.QueryError):
             BallRegression("y", ("a",), sd, scale, 0.5)
         return
     names = ("a", "b", "c")
@@ -229,7 +229,7 @@ def test_no_data_make_a_regression_fail(scale, sd):
     ]
     for table in tables:
         release = tacit.Public(table, described, seed=1).release(
-            tacit.ConjugateDraw(law, 3), tacit.Exponential(1, 1e-6)
+            tacit.queries.ConjugateDraw(law, 3), tacit.queries.Exponential(1, 1e-6)
         )
         assert np.all(np.linalg.norm(draws_of(release), axis=1) <= 0.5)
 
@@ -250,13 +250,13 @@ def test_no_data_make_a_regression_fail(scale, sd):
     ],
 )
 def test_senseless_laws_are_refused(make):
-    with pytest.raises(tacit.QueryError):
+    with pytest.raises(tacit.errors.QueryError):
         make()
 
 
 def test_a_column_must_have_bounds():
     described = tacit.Schema(tacit.Categorical("x", ["a", "b", "c"]), neighbours="replace_one")
     home = tacit.Wall({"x": ["a"]}, described, budget=tacit.Budget(1, 0.1), ledger=":memory:")
-    with pytest.raises(tacit.QueryError, match="Real or Integer"):
-        home.release(tacit.ConjugateDraw(MEAN), DELTA)
+    with pytest.raises(tacit.errors.QueryError, match="Real or Integer"):
+        home.release(tacit.queries.ConjugateDraw(MEAN), DELTA)
     assert home.remaining.epsilon == 1

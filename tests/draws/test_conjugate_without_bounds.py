@@ -15,7 +15,7 @@ from tests.conftest import without_note
 
 EVERYWHERE = (-math.inf, math.inf)
 FREE = BoundedNormal("x", 2.0, (5.0, 3.0), *EVERYWHERE)
-DELTA = tacit.Exponential(1, 1e-6)
+DELTA = tacit.queries.Exponential(1, 1e-6)
 X = np.array([1.0, 2.5, 9.0, 7.25, 0.0, 10.0, 4.0])
 
 
@@ -54,7 +54,7 @@ def fits(release, rows, twin=1.0):
     ],
     ids=str,
 )
-@pytest.mark.parametrize("mechanism", [DELTA, tacit.Exponential(1000, 1e-6)], ids=str)
+@pytest.mark.parametrize("mechanism", [DELTA, tacit.queries.Exponential(1000, 1e-6)], ids=str)
 def test_the_law_is_that_of_the_rows(law, temper, mechanism):
     """The prior's pull, the data's and the temperature; twice the width would be seen."""
     rows = np.resize(X, 1000)
@@ -106,7 +106,7 @@ def test_the_charge_and_the_temperature(temper):
 @pytest.mark.parametrize(
     ("options", "mechanism", "says"),
     [
-        ({}, tacit.Exponential(1), "delta=1e-6"),
+        ({}, tacit.queries.Exponential(1), "delta=1e-6"),
         ({"default": None}, DELTA, r"truncation=\(0, 10\).*default="),
         ({"neighbours": "add_remove"}, DELTA, 'neighbours="replace_one"'),
         ({"unit": "who", "max_rows_per_unit": 2}, DELTA, "max_rows_per_unit=1"),
@@ -114,7 +114,7 @@ def test_the_charge_and_the_temperature(temper):
 )
 def test_what_is_missing_is_said_before_any_charge(options, mechanism, says):
     home = wall(**options)
-    with pytest.raises(tacit.BudgetError, match=says):
+    with pytest.raises(tacit.errors.BudgetError, match=says):
         home.release(ConjugateDraw(FREE), mechanism)
     assert home.remaining.epsilon == 2000
 
@@ -138,7 +138,7 @@ def test_a_unit_of_one_row_is_public():
 )
 def test_scales_far_from_the_columns_are_refused_before_any_charge(law):
     home = wall()
-    with pytest.raises(tacit.QueryError, match="10,000"):
+    with pytest.raises(tacit.errors.QueryError, match="10,000"):
         home.release(ConjugateDraw(law), DELTA)
     assert home.remaining.epsilon == 2000
 
@@ -151,7 +151,7 @@ def test_scales_far_from_the_columns_are_refused_before_any_charge(law):
     ],
 )  # fmt: skip
 def test_one_end_alone_is_refused(ends):
-    with pytest.raises(tacit.QueryError, match="low"):
+    with pytest.raises(tacit.errors.QueryError, match="low"):
         BoundedNormal("x", 1.0, (0.0, 1.0), *ends)
 
 

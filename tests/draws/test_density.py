@@ -14,6 +14,7 @@ from scipy.special import logsumexp
 from scipy.stats import chi2, kstest
 
 import tacit
+from tacit import queries
 from tacit.draws.density import resolve_density
 from tacit.public import seeded_entropy
 from tacit.sources.data import open_data
@@ -61,7 +62,7 @@ def wild_slopes(row, theta):
 def traced(function, parameters):
     """A program in double precision, so that what is compared is the law and not the rounding."""
     with jax.enable_x64(True):
-        return tacit.trace(function, 1, np.zeros(parameters))
+        return queries.trace(function, 1, np.zeros(parameters))
 
 
 def schema(neighbours="replace_one", rows=None):
@@ -75,15 +76,15 @@ DATA = {"x": [-0.7, 0.1, 0.25, 0.3, 0.9, None]}
 
 
 def among_points(of_row=far, width=2.0, weights=None, **options):
-    points = tacit.Points(THETA, weights)
-    return tacit.DensityDraw(traced(of_row, 1), "x", points, width=width, **options)
+    points = queries.Points(THETA, weights)
+    return queries.DensityDraw(traced(of_row, 1), "x", points, width=width, **options)
 
 
 def chain(region, of_row=near, slopes=near_slopes, **options):
     given = {"width": 8.0, "lift": 6.0, "steps": 30} | options
     bounded = {"size": region.size, "clip": 20.0, "state": np.zeros(region.size)}
-    steered = slopes and tacit.BoundedSum(traced(slopes, region.size), "x", **bounded)
-    return tacit.DensityDraw(traced(of_row, region.size), "x", region, slopes=steered, **given)
+    steered = slopes and queries.BoundedSum(traced(slopes, region.size), "x", **bounded)
+    return queries.DensityDraw(traced(of_row, region.size), "x", region, slopes=steered, **given)
 
 
 def fits(seen, chances):
@@ -104,7 +105,7 @@ def test_points_are_drawn_by_the_cut_log_likelihood_over_temperature(weights, re
     release = tacit.Public(DATA, schema(relation), seed=3).release(query, tacit.Exact())
     assert release.noise[0].scale == 1
     single = resolve_density(among_points(weights=weights), schema(relation))
-    heat = calibrated(single, tacit.Exponential(1.5)).noise[0].scale
+    heat = calibrated(single, queries.Exponential(1.5)).noise[0].scale
     assert heat == pytest.approx(both * 2.0 / 1.5)
     statistic = resolved.evaluate(open_data(DATA, schema(relation)), ())
     words = seeded_entropy("8")
@@ -152,7 +153,7 @@ def neighbours_of(units, kinds, relation):
 def test_log_probabilities_move_within_epsilon(relation, rows, of_row):
     public = schema(relation, rows)
     resolved = resolve_density(among_points(of_row), public)
-    calibration = calibrated(resolved, tacit.Exponential(1))
+    calibration = calibrated(resolved, queries.Exponential(1))
     heat, grid = calibration.noise[0].scale, resolved.scores.scores.exact()[0].grid
     values = (-1.0, -0.2, 0.3, 0.7, 1.0)
     kinds = [(i,) for i in range(5)] if rows is None else [(0, 0), (4, 4), (2, 3), (0,)]
@@ -180,7 +181,7 @@ def test_log_probabilities_move_within_epsilon(relation, rows, of_row):
 def test_a_units_say_for_a_place_lies_within_the_width(of_row, rows):
     """So the score's range is the width for each row, and twice that where a unit is replaced."""
     public = schema(rows=rows)
-    query = chain(tacit.Box((-1, -1), (1, 1)), of_row, None, width=1.5, lift=0.5)
+    query = chain(queries.Box((-1, -1), (1, 1)), of_row, None, width=1.5, lift=0.5)
     resolved = resolve_density(query, public)
     most = 1.5 * (rows or 1)
     assert resolved.span == pytest.approx(2 * most)
@@ -196,7 +197,7 @@ def test_a_units_say_for_a_place_lies_within_the_width(of_row, rows):
 
 
 def test_the_score_does_not_depend_on_the_order_of_rows():
-    query = chain(tacit.Ball(2, 1.0))
+    query = chain(queries.Ball(2, 1.0))
     resolved = resolve_density(query, schema())
     x = np.random.default_rng(0).uniform(-1, 1, 200)
     place = np.array([0.3, 0.4])
@@ -215,7 +216,7 @@ def log_scores(resolved, data, places):
     return np.array([resolved.score(place, loaded.data) for place in places])
 
 
-BOX, BALL = tacit.Box((-1, -0.5), (1, 1.5)), tacit.Ball(2, 1.0)
+BOX, BALL = queries.Box((-1, -0.5), (1, 1.5)), queries.Ball(2, 1.0)
 
 
 # Either region and either chain once; the other pairs of them are slow.
@@ -244,7 +245,7 @@ def test_a_chain_in_two_dimensions_has_the_law_of_a_fine_grid(region, slopes):
     grid = np.stack(np.meshgrid(*middles, indexing="ij"), axis=-1).reshape(-1, 2)
     inside = (
         (np.linalg.norm(grid, axis=1) <= 1)
-        if isinstance(region, tacit.Ball)
+        if isinstance(region, queries.Ball)
         else (grid[:, 1] >= -0.5)
     )
     log = np.full(len(grid), -np.inf)
@@ -271,7 +272,7 @@ def test_a_chain_in_two_dimensions_has_the_law_of_a_fine_grid(region, slopes):
 
 def test_a_chain_in_one_dimension_has_the_law_of_a_fine_grid():
     """Against the edge of its interval, with a kink, by Kolmogorov and Smirnov."""
-    region = tacit.Box((-0.5,), (1.0,))
+    region = queries.Box((-0.5,), (1.0,))
     x = np.array([0.8, 0.9, 0.95, 0.1, 0.6])
     query = chain(region, far, None, steps=80, draws=1000)
     resolved = resolve_density(query, schema())
@@ -300,10 +301,10 @@ def test_a_logistic_regression_on_a_ball_costs_twice_its_radius_over_the_tempera
     """Nothing is cut: the range of a row's log-likelihood is exactly the radius."""
     radius = 3.0
     lift = radius - np.log(2) + np.log1p(np.exp(-radius))
-    query = chain(tacit.Ball(1, radius), logistic, None, width=radius, lift=lift)
+    query = chain(queries.Ball(1, radius), logistic, None, width=radius, lift=lift)
     if road == "kernel":
-        query = tacit.DensityDraw(
-            tacit.Kernel("logistic.log_likelihood"), ("x", "y"), tacit.Ball(1, radius),
+        query = queries.DensityDraw(
+            queries.Kernel("logistic.log_likelihood"), ("x", "y"), queries.Ball(1, radius),
             width=radius, lift=lift, constants=ENCODING,
         )  # fmt: skip
 
@@ -312,7 +313,7 @@ def test_a_logistic_regression_on_a_ball_costs_twice_its_radius_over_the_tempera
 
     for relation, both in (("replace_one", 2), ("add_remove", 1)):
         resolved = resolve_density(query, both_columns(relation))
-        assert calibrated(resolved, tacit.Exponential(0.5)).noise[0].scale == pytest.approx(
+        assert calibrated(resolved, queries.Exponential(0.5)).noise[0].scale == pytest.approx(
             both * radius / 0.5
         )
     resolved = resolve_density(query, both_columns("replace_one"))
@@ -327,10 +328,14 @@ def test_a_kernel_and_a_program_draw_from_the_same_scores():
     """Among points too, and a row that a kernel is not given adds nothing."""
     described = tacit.Schema(tacit.Real("x", -1, 1), BINARY, neighbours="replace_one")
     data = {"x": [0.3, -0.9, 1.0, None, 0.5], "y": ["yes", "yes", "yes", "yes", ""]}
-    points, options = tacit.Points(THETA), {"width": 0.4}
-    program = tacit.DensityDraw(traced(logistic, 1), "x", points, **options)
-    kernel = tacit.DensityDraw(
-        tacit.Kernel("logistic.log_likelihood"), ("x", "y"), points, constants=ENCODING, **options
+    points, options = queries.Points(THETA), {"width": 0.4}
+    program = queries.DensityDraw(traced(logistic, 1), "x", points, **options)
+    kernel = queries.DensityDraw(
+        queries.Kernel("logistic.log_likelihood"),
+        ("x", "y"),
+        points,
+        constants=ENCODING,
+        **options,
     )
     found = []
     for query, some in ((program, {"x": data["x"][:4]}), (kernel, data)):
@@ -350,11 +355,11 @@ def wall(data=DATA, neighbours="replace_one"):
 
 def test_a_chain_says_what_it_assumes_and_points_assume_nothing():
     held = wall()
-    exact = held.release(among_points(), tacit.Exponential(1)).certificate
+    exact = held.release(among_points(), queries.Exponential(1)).certificate
     assert not any("float" in text or "chain" in text for text in exact.assumptions)
-    query = chain(tacit.Ball(2, 1.0))
+    query = chain(queries.Ball(2, 1.0))
     for delta, near_it in ((0, "had converged"), (1e-4, "total variation of 2.69e-05")):
-        said = " ".join(held.release(query, tacit.Exponential(1, delta)).certificate.assumptions)
+        said = " ".join(held.release(query, queries.Exponential(1, delta)).certificate.assumptions)
         assert near_it in said
         assert "after 30 steps" in said
         assert "no epsilon holds" in said
@@ -362,9 +367,9 @@ def test_a_chain_says_what_it_assumes_and_points_assume_nothing():
 
 
 def test_several_draws_cost_what_was_offered_and_a_delta_makes_them_cheaper():
-    query = chain(tacit.Ball(2, 1.0), draws=20)
+    query = chain(queries.Ball(2, 1.0), draws=20)
     plain, with_delta = (
-        calibrated(resolve_density(query, schema()), tacit.Exponential(4, delta))
+        calibrated(resolve_density(query, schema()), queries.Exponential(4, delta))
         for delta in (0, 1e-6)
     )
     assert with_delta.noise[0].scale < plain.noise[0].scale
@@ -375,65 +380,65 @@ def test_several_draws_cost_what_was_offered_and_a_delta_makes_them_cheaper():
     assert f"{0.5e-6 / (1 + np.exp(4)):.3g}" in with_delta.assumptions[0]
 
 
-@pytest.mark.parametrize("region", [tacit.Points(THETA), tacit.Box((-1, -1), (1, 1))])
+@pytest.mark.parametrize("region", [queries.Points(THETA), queries.Box((-1, -1), (1, 1))])
 def test_a_release_can_be_saved_and_read(region):
-    query = among_points() if isinstance(region, tacit.Points) else chain(region, prior=2.0)
-    release = wall().release(query, tacit.Exponential(1))
+    query = among_points() if isinstance(region, queries.Points) else chain(region, prior=2.0)
+    release = wall().release(query, queries.Exponential(1))
     again = tacit.Release.from_json(release.to_json())
     assert digest(again.query.to_dict()) == digest(query.to_dict())
     text = to_json(query.to_dict())
     assert digest(query_from_dict(from_json(text)).to_dict()) == digest(query.to_dict())
     value = release.table(release.blocks[0].name).value
     np.testing.assert_array_equal(again.query.region.places(value), region.places(value))
-    asked = wall().release(again.query, tacit.Exponential(1))
+    asked = wall().release(again.query, queries.Exponential(1))
     assert asked.certificate.events == release.certificate.events
 
 
 def test_draws_stay_within_their_region_whatever_the_program_does():
     data = {"x": np.linspace(-1, 1, 50)}
-    for region in (tacit.Box((-1, -1), (1, 1)), tacit.Ball(2, 2.0)):
+    for region in (queries.Box((-1, -1), (1, 1)), queries.Ball(2, 2.0)):
         for slopes in (None, wild_slopes):
             query = chain(region, wild, slopes, width=1.0, lift=0.5)
-            release = wall(data).release(query, tacit.Exponential(50))
+            release = wall(data).release(query, queries.Exponential(50))
             at = region.places(release.table("theta").value)[0]
             assert np.isfinite(at).all()
             assert np.abs(at).max() <= 2
-            assert isinstance(region, tacit.Box) or np.linalg.norm(at) <= 2
+            assert isinstance(region, queries.Box) or np.linalg.norm(at) <= 2
 
 
 def test_a_lease_has_no_such_draws():
-    plan = tacit.Plan(tacit.Steps(1, tacit.Exponential(1)), delta=1e-6)
-    with pytest.raises(tacit.QueryError, match="in a lease"):
+    plan = queries.Plan(queries.Steps(1, queries.Exponential(1)), delta=1e-6)
+    with pytest.raises(tacit.errors.QueryError, match="in a lease"):
         wall().prepay(plan).release(among_points())
 
 
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: tacit.Points([]),
-        lambda: tacit.Points([[np.nan]]),
-        lambda: tacit.Points([1.0, 2.0], [0.0]),
-        lambda: tacit.Points([1.0, 2.0], [0.0, -np.inf]),
-        lambda: tacit.Box((0, 1), (1,)),
-        lambda: tacit.Box((1,), (0,)),
-        lambda: tacit.Box((0,), (np.inf,)),
-        lambda: tacit.Ball(0, 1.0),
-        lambda: tacit.Ball(2, np.inf),
-        lambda: tacit.Ball(2, True),
+        lambda: queries.Points([]),
+        lambda: queries.Points([[np.nan]]),
+        lambda: queries.Points([1.0, 2.0], [0.0]),
+        lambda: queries.Points([1.0, 2.0], [0.0, -np.inf]),
+        lambda: queries.Box((0, 1), (1,)),
+        lambda: queries.Box((1,), (0,)),
+        lambda: queries.Box((0,), (np.inf,)),
+        lambda: queries.Ball(0, 1.0),
+        lambda: queries.Ball(2, np.inf),
+        lambda: queries.Ball(2, True),
         lambda: among_points(width=0),
         lambda: among_points(width=np.nan),
         lambda: among_points(draws=0),
         lambda: among_points(prior=1.0),
         lambda: among_points(lift=3.0),
-        lambda: chain(tacit.Ball(2, 1.0), steps=0),
-        lambda: chain(tacit.Ball(2, 1.0), prior=-1.0),
-        lambda: tacit.DensityDraw(far, "x", tacit.Ball(2, 1.0), width=1.0),
-        lambda: tacit.DensityDraw(traced(far, 2), "x", (0, 1), width=1.0),
-        lambda: tacit.DensityDraw(tacit.Kernel(""), "x", tacit.Ball(2, 1.0), width=1.0),
+        lambda: chain(queries.Ball(2, 1.0), steps=0),
+        lambda: chain(queries.Ball(2, 1.0), prior=-1.0),
+        lambda: queries.DensityDraw(far, "x", queries.Ball(2, 1.0), width=1.0),
+        lambda: queries.DensityDraw(traced(far, 2), "x", (0, 1), width=1.0),
+        lambda: queries.DensityDraw(queries.Kernel(""), "x", queries.Ball(2, 1.0), width=1.0),
     ],
 )
 def test_draws_that_make_no_sense(make):
-    with pytest.raises(tacit.QueryError):
+    with pytest.raises(tacit.errors.QueryError):
         make()
 
 
@@ -446,9 +451,9 @@ def log_prior(theta, _):
 
 def test_a_prior_is_a_program_too():
     """In single precision, as a program is traced unless JAX is told otherwise."""
-    query = tacit.DensityDraw(
-        tacit.trace(far, 1, np.zeros(2)), "x", tacit.Ball(2, 1.0),
-        width=8.0, prior=tacit.trace(log_prior, 2, None), steps=20,
+    query = queries.DensityDraw(
+        queries.trace(far, 1, np.zeros(2)), "x", queries.Ball(2, 1.0),
+        width=8.0, prior=queries.trace(log_prior, 2, None), steps=20,
     )  # fmt: skip
     resolved = resolve_density(query, schema())
     value, slope = resolved.log_prior(np.array([0.5, -1.0]))
@@ -459,7 +464,7 @@ def test_a_prior_is_a_program_too():
     assert resolved.sample(loaded, resolved.exact(), seeded_entropy("1")).shape == (2,)
     # single precision agrees with double
     at = np.array([0.5, -0.3])
-    double = chain(tacit.Ball(2, 1.0), far, None, lift=4.0)
+    double = chain(queries.Ball(2, 1.0), far, None, lift=4.0)
     exact = resolve_density(double, schema()).score(at, loaded.data)
     assert resolved.score(at, loaded.data) == pytest.approx(exact, abs=1e-5)
 
@@ -472,25 +477,27 @@ def test_a_prior_cannot_call_back():
         jax.debug.callback(heard.append, theta)
         return log_prior(theta, _)
 
-    with pytest.raises(tacit.QueryError, match="side effect"):
-        tacit.trace(telling, 2, None)
+    with pytest.raises(tacit.errors.QueryError, match="side effect"):
+        queries.trace(telling, 2, None)
     assert not heard
 
 
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: chain(tacit.Ball(2, 1.0), prior=log_prior),
-        lambda: chain(tacit.Ball(2, 1.0), prior=tacit.trace(log_prior, 3, None)),
-        lambda: chain(tacit.Ball(2, 1.0), prior=tacit.trace(lambda t, _: t, 2, None)),
-        lambda: chain(tacit.Ball(2, 1.0), prior=tacit.trace(lambda t, s: t @ s, 2, np.ones(2))),
-        lambda: tacit.DensityDraw(traced(near_slopes, 2), "x", BALL, width=1.0),
-        lambda: tacit.DensityDraw(tacit.trace(lambda r, _: r[0], 1, None), "x", BALL, width=1.0),
-        lambda: tacit.DensityDraw(tacit.Kernel("columns.values"), "x", BALL, width=1.0),
+        lambda: chain(queries.Ball(2, 1.0), prior=log_prior),
+        lambda: chain(queries.Ball(2, 1.0), prior=queries.trace(log_prior, 3, None)),
+        lambda: chain(queries.Ball(2, 1.0), prior=queries.trace(lambda t, _: t, 2, None)),
+        lambda: chain(queries.Ball(2, 1.0), prior=queries.trace(lambda t, s: t @ s, 2, np.ones(2))),
+        lambda: queries.DensityDraw(traced(near_slopes, 2), "x", BALL, width=1.0),
+        lambda: queries.DensityDraw(
+            queries.trace(lambda r, _: r[0], 1, None), "x", BALL, width=1.0
+        ),
+        lambda: queries.DensityDraw(queries.Kernel("columns.values"), "x", BALL, width=1.0),
     ],
 )
 def test_programs_of_another_form_are_refused_before_any_charge(make):
     home = wall()
-    with pytest.raises(tacit.QueryError):
-        home.release(make(), tacit.Exponential(1))
+    with pytest.raises(tacit.errors.QueryError):
+        home.release(make(), queries.Exponential(1))
     assert home.remaining.epsilon == 100

@@ -27,11 +27,11 @@ COLUMNS = (
     tacit.Categorical("y", ["no", "yes"]),
 )
 SCHEMA = tacit.Schema(*COLUMNS, neighbours="replace_one")
-LAW = tacit.Logistic("y", ("x", "ward"), precision=0.5)
+LAW = tacit.queries.Logistic("y", ("x", "ward"), precision=0.5)
 QUERIES = [
-    (tacit.LogisticDraw(LAW), tacit.Exponential(1, "1e-5")),
-    (tacit.LogisticMinimum(LAW, "objective"), tacit.Gaussian(1, "1e-5")),
-    (tacit.LogisticMinimum(LAW, "output"), tacit.Gaussian(1, "1e-5")),
+    (tacit.queries.LogisticDraw(LAW), tacit.queries.Exponential(1, "1e-5")),
+    (tacit.queries.LogisticMinimum(LAW, "objective"), tacit.Gaussian(1, "1e-5")),
+    (tacit.queries.LogisticMinimum(LAW, "output"), tacit.Gaussian(1, "1e-5")),
 ]
 
 
@@ -63,8 +63,8 @@ def test_a_release_is_paid_for_saved_and_read_back(query, mechanism, tmp_path):
     assert release.n == 300
     assert release.steps.dtype == np.int64
     stamped = " ".join(release.certificate.assumptions)
-    assert ("no error bar" in stamped) == isinstance(query, tacit.LogisticMinimum)
-    if isinstance(query, tacit.LogisticDraw):
+    assert ("no error bar" in stamped) == isinstance(query, tacit.queries.LogisticMinimum)
+    if isinstance(query, tacit.queries.LogisticDraw):
         assert release.certificate.events[0]["temper"] == 1 / release.noise[0].scale < 1
 
 
@@ -72,21 +72,21 @@ def test_mechanisms_that_do_not_fit_are_refused_before_any_charge():
     home = wall(table(5))
     for query, wrong in (
         (QUERIES[0][0], tacit.Gaussian(1, 1e-5)),
-        (QUERIES[1][0], tacit.Exponential(1, 1e-5)),
+        (QUERIES[1][0], tacit.queries.Exponential(1, 1e-5)),
         (QUERIES[2][0], tacit.Laplace(1)),
         (QUERIES[0][0], tacit.Exact()),
     ):
-        with pytest.raises(tacit.BudgetError, match=r"Expected tacit|only tacit\.Public"):
+        with pytest.raises(tacit.errors.BudgetError, match=r"Expected tacit|only tacit\.Public"):
             home.release(query, wrong)
-    three = tacit.LogisticDraw(tacit.Logistic("ward", ("x",), 1.0))
-    with pytest.raises(tacit.QueryError, match="two levels"):
-        home.release(three, tacit.Exponential(1, 1e-5))
+    three = tacit.queries.LogisticDraw(tacit.queries.Logistic("ward", ("x",), 1.0))
+    with pytest.raises(tacit.errors.QueryError, match="two levels"):
+        home.release(three, tacit.queries.Exponential(1, 1e-5))
     assert home.remaining.epsilon == 100
 
 
 @pytest.mark.parametrize(("query", "mechanism"), QUERIES, ids=str)
 def test_add_remove_needs_a_public_limit_and_hides_the_number(query, mechanism):
-    with pytest.raises(tacit.QueryError, match="max_units"):
+    with pytest.raises(tacit.errors.QueryError, match="max_units"):
         wall(table(5), tacit.Schema(*COLUMNS, neighbours="add_remove")).release(query, mechanism)
     limited = tacit.Schema(*COLUMNS, neighbours="add_remove", max_units=100)
     for rows in (0, 60, 400):  # more than declared is no error
@@ -196,7 +196,7 @@ def test_normal_numbers_are_right_to_their_bound_also_at_the_ends():
 
 
 def test_without_rows_a_draw_is_from_the_prior():
-    query = tacit.LogisticDraw(LAW, draws=1000)
+    query = tacit.queries.LogisticDraw(LAW, draws=1000)
     drawn = theta_of(
         tacit.Public({n: [] for n in ("x", "ward", "y")}, SCHEMA).release(query, tacit.Exact())
     )
@@ -207,11 +207,11 @@ def test_without_rows_a_draw_is_from_the_prior():
 def test_draws_have_the_tempered_posterior(temper_prior):
     """Against quadrature, for a constant and a slope; the last steps are short enough."""
     schema = tacit.Schema(COLUMNS[0], COLUMNS[2], neighbours="replace_one")
-    law = tacit.Logistic("y", ("x",), precision=5.0)
-    query = tacit.LogisticDraw(law, draws=1000, temper_prior=temper_prior)
+    law = tacit.queries.Logistic("y", ("x",), precision=5.0)
+    query = tacit.queries.LogisticDraw(law, draws=1000, temper_prior=temper_prior)
     data = {name: cells for name, cells in table(200, seed=2).items() if name != "ward"}
     home = tacit.Public(data, schema)
-    mechanism = tacit.Exponential(40, "1e-2")
+    mechanism = tacit.queries.Exponential(40, "1e-2")
     drawn = theta_of(home.release(query, mechanism))
     heat = home.quote(query, mechanism).noise[0].scale
     assert heat > 1.5
@@ -229,12 +229,14 @@ def test_draws_have_the_tempered_posterior(temper_prior):
 
 
 def test_output_noise_has_the_law_that_the_release_says():
-    query, mechanism = tacit.LogisticMinimum(LAW, "output"), tacit.Gaussian(1, "1e-5")
+    query, mechanism = tacit.queries.LogisticMinimum(LAW, "output"), tacit.Gaussian(1, "1e-5")
     home = tacit.Public(table(200), SCHEMA)
-    exact = theta_of(home.release(tacit.LogisticMinimum(LAW, "output", 10.0), tacit.Exact()))
+    exact = theta_of(
+        home.release(tacit.queries.LogisticMinimum(LAW, "output", 10.0), tacit.Exact())
+    )
     sigma = home.quote(query, mechanism).noise[0].scale
     ridge = ridge_of(query, 200, 5, sigma)
-    quiet = tacit.LogisticMinimum(LAW, "output", ridge)
+    quiet = tacit.queries.LogisticMinimum(LAW, "output", ridge)
     centre = theta_of(home.release(quiet, tacit.Exact()))
     drawn = np.concatenate([theta_of(home.release(query, mechanism)) for _ in range(60)])
     assert kstest(((drawn - centre) * ridge / sigma).ravel(), norm.cdf).pvalue > 1e-6
@@ -243,7 +245,7 @@ def test_output_noise_has_the_law_that_the_release_says():
 
 def test_a_random_slope_explains_the_minimum():
     """From theta back to the slope: normal with the sd that the release says."""
-    query, mechanism = tacit.LogisticMinimum(LAW, "objective"), tacit.Gaussian(1, "1e-5")
+    query, mechanism = tacit.queries.LogisticMinimum(LAW, "objective"), tacit.Gaussian(1, "1e-5")
     home = tacit.Public(table(200), SCHEMA)
     noise = home.quote(query, mechanism).noise
     ridge = ridge_of(query, 200, 5, noise[0].scale)
@@ -258,9 +260,9 @@ def test_a_random_slope_explains_the_minimum():
 
 def test_what_hides_rounding_is_small_beside_the_law_itself():
     """30,000 rows and 108 coefficients: below a hundredth of a posterior's deviation."""
-    law = tacit.Logistic("y", ("x",), precision=0.05)
-    draw = tacit.LogisticDraw(law)
-    paid = cost.calibrate_logistic_draw(tacit.Exponential(1, "1e-5"), draw, SCHEMA, 108)
+    law = tacit.queries.Logistic("y", ("x",), precision=0.05)
+    draw = tacit.queries.LogisticDraw(law)
+    paid = cost.calibrate_logistic_draw(tacit.queries.Exponential(1, "1e-5"), draw, SCHEMA, 108)
     temper, most = 1 / paid.noise[0].scale, 0.05 + 30_000 / 4 / paid.noise[0].scale
     sizes = cost.step_sizes(0.05, most, 30_000, 108)
     off = cost.state_error(sizes, 0.05, temper, 30_000, 108, 300.0)
@@ -319,10 +321,10 @@ def test_a_domain_too_narrow_to_divide_by_is_refused():
 
 def test_a_limit_that_the_proof_needs_is_listed_and_what_it_forbids_is_refused_before_payment():
     columns = tacit.Categorical("y", ["no", "yes"]), tacit.Real("x", -1, 1)
-    law = tacit.Logistic("y", ("x",), precision=1.0)
+    law = tacit.queries.Logistic("y", ("x",), precision=1.0)
     data = {"y": ["no", "yes"] * 20, "x": [0.1, -0.3] * 20}
     for noise in ("objective", "output"):
-        query = tacit.LogisticMinimum(law, noise)
+        query = tacit.queries.LogisticMinimum(law, noise)
         listed = []
         for options in (
             {"neighbours": "replace_one"},
@@ -335,7 +337,7 @@ def test_a_limit_that_the_proof_needs_is_listed_and_what_it_forbids_is_refused_b
         assert listed == [False, True]
         described = tacit.Schema(*columns, neighbours="add_remove", max_units=10**12)
         wall = tacit.Wall(data, described, budget=tacit.Budget(9, 1e-4), ledger=":memory:")
-        with pytest.raises(tacit.QueryError, match="fewer than"):
+        with pytest.raises(tacit.errors.QueryError, match="fewer than"):
             wall.release(query, tacit.Gaussian(1, 1e-6))
         assert wall.remaining.epsilon == 9
 
@@ -346,17 +348,17 @@ def test_more_rounding_than_noise_can_hide_is_refused_before_payment(kind):
     columns = tacit.Categorical("y", ["no", "yes"]), *(tacit.Real(name, -1, 1) for name in names)
     data = {"y": ["no", "yes"], **{name: [0.1, -0.3] for name in names}}
     if kind == "draw":
-        law, units = tacit.Logistic("y", names, precision=1e-6), 10**6
+        law, units = tacit.queries.Logistic("y", names, precision=1e-6), 10**6
         query, mechanism = (
-            tacit.LogisticDraw(law, temper_prior=True),
-            tacit.Exponential(".001", 1e-9),
+            tacit.queries.LogisticDraw(law, temper_prior=True),
+            tacit.queries.Exponential(".001", 1e-9),
         )
     else:
-        law, units = tacit.Logistic("y", names, precision=1e6), 100
-        query = tacit.LogisticMinimum(law, "objective", regularizer=1e-4)
+        law, units = tacit.queries.Logistic("y", names, precision=1e6), 100
+        query = tacit.queries.LogisticMinimum(law, "objective", regularizer=1e-4)
         mechanism = tacit.Gaussian(10, 1e-9)
     described = tacit.Schema(*columns, neighbours="add_remove", max_units=units)
     home = tacit.Wall(data, described, budget=tacit.Budget(90, 1e-4), ledger=":memory:")
-    with pytest.raises(tacit.BudgetError, match="Expected less noise"):
+    with pytest.raises(tacit.errors.BudgetError, match="Expected less noise"):
         home.release(query, mechanism)
     assert home.remaining.epsilon == 90

@@ -331,7 +331,7 @@ def test_the_certificate_of_a_chain_says_what_it_assumes(sweeps):
         assert f"epsilon {worst:.4g} at delta 1e-06 ({2 * sweeps} with no delta)" in text
         assert "assum" in str(certificate)
     tight, held = StateChain(PANEL, 2, truncation=1e-3), schema(rows=60)
-    with pytest.raises(tacit.BudgetError, match="at most 500"):
+    with pytest.raises(tacit.errors.BudgetError, match="at most 500"):
         calibrated(resolve_states(tight, held), Exponential(2000, "1e-5"))
     plain = home.release(StatePaths(PANEL, START, MOVE, PROFILES), Exponential(1))
     assert "chain" not in " ".join(plain.certificate.assumptions)
@@ -533,7 +533,7 @@ CELLS = np.zeros((2, 3), int)
     ],
 )
 def test_senseless_questions_are_refused(make):
-    with pytest.raises(tacit.QueryError):
+    with pytest.raises(tacit.errors.QueryError):
         make()
 
 
@@ -565,7 +565,7 @@ def test_questions_must_fit_the_columns_and_cost_nothing_if_not():
     with pytest.raises(tacit.TacitError):
         resolve_states(StateChain(wide, 2, truncation=0.1), real)
     for mechanism in (tacit.Laplace(1), tacit.Gaussian(1, 1e-6), Exact()):
-        with pytest.raises(tacit.BudgetError):
+        with pytest.raises(tacit.errors.BudgetError):
             home.release(StateChain(PANEL, 2, truncation=0.1), mechanism)
 
 
@@ -608,7 +608,7 @@ def test_what_was_saved_can_be_asked_again(tmp_path):
 
 
 def test_a_lease_draws_paths_and_profiles_at_its_own_temperature():
-    plan = tacit.Plan(tacit.Steps(5, Exponential("0.4")), delta=0)
+    plan = tacit.queries.Plan(tacit.queries.Steps(5, Exponential("0.4")), delta=0)
     home = wall("add_remove")
     lease = home.prepay(plan)
     assert home.remaining.epsilon == 998
@@ -630,13 +630,13 @@ def test_a_lease_draws_paths_and_profiles_at_its_own_temperature():
         StatePaths(PANEL, START, MOVE, FLAT[::-1]),
         StateProfiles(PANEL, CELLS.T, 2, truncation=0.1),
     ):
-        with pytest.raises(tacit.QueryError):
+        with pytest.raises(tacit.errors.QueryError):
             lease.release(query)
     assert lease.steps_left == 1
     noisy = home.prepay(
-        tacit.Plan(tacit.Steps(1, tacit.Gaussian(noise_multiplier=1.0)), delta=1e-6)
+        tacit.queries.Plan(tacit.queries.Steps(1, tacit.Gaussian(noise_multiplier=1.0)), delta=1e-6)
     )
-    with pytest.raises(tacit.QueryError, match="Exponential"):
+    with pytest.raises(tacit.errors.QueryError, match="Exponential"):
         noisy.release(paths)
     assert noisy.steps_left == 1
 
@@ -646,7 +646,7 @@ def test_a_lease_reads_the_counts_once(monkeypatch):
     reads, original = [], home._source.batches
     counted = lambda names: (reads.append(1), original(names))[1]  # noqa: E731
     monkeypatch.setitem(home._source.__dict__, "batches", counted)
-    lease = home.prepay(tacit.Plan(tacit.Steps(6, Exponential(1)), delta=1e-6))
+    lease = home.prepay(tacit.queries.Plan(tacit.queries.Steps(6, Exponential(1)), delta=1e-6))
     for _ in range(3):
         lease.release(StateProfiles(PANEL, CELLS, 2, truncation=0.1))
         lease.release(StatePaths(PANEL, START, MOVE, PROFILES))
