@@ -12,6 +12,7 @@ MODULES = {
     "audit": [],
     "datasets": ["hospital_incidents"],
     "errors": ["BudgetError", "OverBudgetError", "QueryError"],
+    "kernels": ["KERNELS"],
     "methods": ["AnnealedImportance", "Hybrid", "PrivateGibbs", "SGFS", "SGLD", "VIPS"],
     "models": ["BetaBernoulli", "LDA"],
     "numpyro": ["observe"],

@@ -112,8 +112,8 @@ _HOMES = {
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 _MODULES = (
-    *("accounting", "audit", "datasets", "errors", "methods", "models", "numpyro", "plots"),
-    *("queries", "subsampling", "testing"),
+    *("accounting", "audit", "datasets", "errors", "kernels", "methods", "models", "numpyro"),
+    *("plots", "queries", "subsampling", "testing"),
 )
 
 
