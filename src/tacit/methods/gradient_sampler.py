@@ -70,7 +70,7 @@ _FAR = 1e12
 
 
 class Setting(NamedTuple):
-    """What is public of a walk once the noise of its first answer is known.
+    """Public facts of a walk, once the noise of its first answer is known.
 
     `rate` is the share of units in a step, `precision` the posterior's in the stiffest direction by
     public bounds, `batch` a bound on the variance that sampling a batch adds to the gradient,

@@ -29,7 +29,7 @@ State = TypeVar("State")
 
 @dataclass(frozen=True)
 class Task:
-    """What is public about a fit, before anything is asked.
+    """Public facts about a fit, before anything is asked.
 
     Attributes
     ----------

@@ -99,7 +99,7 @@ class Wall:
 
     @property
     def remaining(self) -> Spent:
-        """What is left of the budget."""
+        """Budget that has not been spent."""
         return self._ledger.read().left
 
     @property
@@ -145,7 +145,7 @@ class Wall:
         return shielded(lambda: answer.sample(statistic, noise, os_entropy)), statistic.units
 
     def _kept(self, release: Release, name: str, token: str) -> Release:
-        """What is stored under the name, be it of this attempt or of another."""
+        """Store the release; return what is stored under the name, by whichever attempt."""
         try:  # proof: claim. Only what is stored goes out.
             stored = self._ledger.keep(name, token, release.to_json())
         except LedgerError as error:

@@ -1,4 +1,4 @@
-"""What is refused of a plan before it is charged, and the facts of its steps."""
+"""Checks of a plan before it is charged, and the facts of its steps."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class BoundedSums:
         return noised(statistic, noise, self.blocks, entropy)
 
     def at(self, state: Any) -> BoundedSums:
-        """The same kernel and bounds at another state, which is checked like the first."""
+        """This sum at another state, which is checked like the first."""
         query = self.query.at(state)
         other = object.__new__(BoundedSums)
         other.__dict__.update(self.__dict__, query=query, state=_checked_state(query, self.columns))
