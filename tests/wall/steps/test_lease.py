@@ -381,14 +381,15 @@ def test_a_gaussian_without_a_delta_is_for_plans_only():
         wall().release(COUNT, NOISE)
 
 
-def test_the_words_of_a_lease_are_the_systems(monkeypatch):
+def test_each_step_of_a_lease_begins_from_fresh_entropy(monkeypatch):
     asked = []
     original = _noise.os.urandom
     monkeypatch.setattr(_noise.os, "urandom", lambda n: (asked.append(n), original(n))[1])
     lease = wall().prepay(plan(5, tacit.subsampling.Poisson(0.5)))
-    for _ in range(5):
+    for step in range(5):
         lease.release(COUNT)
-    assert sum(asked) > 100
+        assert asked and set(asked) == {32}, step
+        asked.clear()
 
 
 def test_a_plan_that_costs_next_to_nothing_costs_something():
