@@ -77,7 +77,7 @@ def as_the_papers(exact: Release, scale: float, rng: np.random.Generator) -> Rel
     noisy = exact.value + rng.laplace(scale=scale, size=len(grids))
     return replace(
         exact,
-        steps=np.rint(noisy / grids).astype(np.int64),
+        integers=np.rint(noisy / grids).astype(np.int64),
         noise=tuple(Noise("laplace", scale, grid) for grid in grids),
     )
 

@@ -109,11 +109,11 @@ def posteriors(task: Task, n: int, epsilon: float, seed: int) -> list[Any]:
         truncation=task.truncation,
     )
     asked, how = one.question(task.drawn, schema)
-    steps = np.array([n - task.value[0], task.value[0]]) if levels else exact.steps
+    integers = np.array([n - task.value[0], task.value[0]]) if levels else exact.integers
     if isinstance(task.drawn, tacit.NormalMean):  # its draw is made from the sum alone
         summed = task.drawn.query()
-        steps = simulated_release(schema, summed, tacit.Exact(), task.value[:1], n).steps
-    draw = simulated_release(schema, asked, how, steps, n, seed=seed)
+        integers = simulated_release(schema, summed, tacit.Exact(), task.value[:1], n).integers
+    draw = simulated_release(schema, asked, how, integers, n, seed=seed)
     moves = (
         dict(sampling, draws=300) if isinstance(task.model, tacit.LinearRegression) else sampling
     )

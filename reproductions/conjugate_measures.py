@@ -269,7 +269,7 @@ def check_against_tacit(draws: int = 40_000) -> list[tuple[int, float, float, fl
     cases += [(1000, 0.1, 90), (100_000, 0.1, 10_040)]
     for seed, (n, epsilon, seen) in enumerate(cases):
         release = simulated_release(schema, model.query(), tacit.Laplace(epsilon), [0], n)
-        release = replace(release, steps=np.array([seen]))  # the same noise in every run
+        release = replace(release, integers=np.array([seen]))  # the same noise in every run
         p = model.posterior(release, draws=draws, chains=1, seed=seed).draws["p"].ravel()
         mean = LatentCounts.given(np.array([seen]), n, 1 / epsilon).posterior_mean[0]
         gap = (p.mean() - mean) / (p.std() / np.sqrt(draws))

@@ -124,7 +124,7 @@ class Rehearsal:
                 raise BudgetError("A rehearsal answers counts and sums; tacit.Public draws.")
         public = self._schema.neighbours == "replace_one"
         return Release(
-            steps=np.rint(value / grid).astype(np.int64),
+            integers=np.rint(value / grid).astype(np.int64),
             blocks=blocks,
             noise=(Noise("none", 0.0, grid),) * len(blocks),
             n=len(self._units) if public else None,

@@ -134,8 +134,8 @@ def test_log_probabilities_move_within_epsilon(relation, rows):
     for n in range(most + 1):
         for units in combinations_with_replacement(sorted(kinds), n):
             statistic = resolved.evaluate(open_data(table_of(units), held), ())
-            assert statistic.steps.dtype == np.int64
-            logs[units] = log_law(resolved, statistic.steps, law.scale)
+            assert statistic.integers.dtype == np.int64
+            logs[units] = log_law(resolved, statistic.integers, law.scale)
     worst = 0.0
     for units, log in logs.items():
         for other in neighbours_of(units, kinds, relation):
@@ -227,7 +227,7 @@ def test_no_data_make_it_fail():
 
     scores = tacit.queries.BoundedSum(strange, "x", size=3, clip=1, geometry="box")
     resolved = resolve_choice(tacit.queries.Choice(scores), schema())
-    steps = resolved.evaluate(open_data(DATA, schema()), ()).steps
+    steps = resolved.evaluate(open_data(DATA, schema()), ()).integers
     assert np.all(steps == steps_of(0.5, resolved.scores.exact()[0].grid))  # the row of b alone
 
 
@@ -323,7 +323,7 @@ def test_choices_of_a_lease_have_the_same_law():
     weights = (0.0, 1.0, -1.0)
     chosen = [int(lease.release(choice(weights)).value[0]) for _ in range(3000)]
     resolved = resolve_choice(choice(weights), schema())
-    steps = resolved.evaluate(open_data(DATA, schema()), ()).steps
+    steps = resolved.evaluate(open_data(DATA, schema()), ()).integers
     assert fits(chosen, log_law(resolved, steps, 2.0)) > ALARM
 
 

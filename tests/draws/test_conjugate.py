@@ -38,7 +38,7 @@ def test_a_draw_is_on_the_grid_inside_the_truncation():
     assert noise.grid == GRID == 2.0**-40
     assert noise.variance is None
     assert np.all(value >= 0.1)
-    assert np.all(release.steps.reshape(500, 3).sum(axis=1) == 2**40)
+    assert np.all(release.integers.reshape(500, 3).sum(axis=1) == 2**40)
     assert release.n == 11
 
 
@@ -139,7 +139,7 @@ def test_public_draws_can_be_seeded_and_the_walls_cannot():
     assert one != other
     home = wall()
     first, second = (home.release(query, tacit.queries.Exponential(1)) for _ in range(2))
-    assert not np.array_equal(first.steps, second.steps)
+    assert not np.array_equal(first.integers, second.integers)
 
 
 def test_a_name_replays_and_a_file_keeps_the_draw(tmp_path):

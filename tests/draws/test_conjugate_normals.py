@@ -70,16 +70,16 @@ def test_a_draw_is_on_the_grid_inside_its_bounds(law, neighbours, temper):
     assert noise.family == "draw"
     assert noise.grid == GRID
     assert noise.scale > 1
-    assert release.steps.dtype == np.int64
+    assert release.integers.dtype == np.int64
     assert release.n == (7 if neighbours == "replace_one" else None)
     if law is MEAN:
         assert block.shape == (300,)
-        assert np.all((release.steps >= 0) & (release.steps <= 2**40))
+        assert np.all((release.integers >= 0) & (release.integers <= 2**40))
         assert np.all((draws_of(release) >= law.low) & (draws_of(release) <= law.high))
     else:
         assert block.shape == (300, 2)
         assert block.axes[1].labels == ("(constant)", "x")
-        squares = (release.steps.reshape(300, 2).astype(object) ** 2).sum(axis=1)
+        squares = (release.integers.reshape(300, 2).astype(object) ** 2).sum(axis=1)
         assert max(squares) <= 2**80
 
 
@@ -144,14 +144,14 @@ def test_cells_that_are_no_values_add_nothing(law):
         tacit.Public(data, schema(), seed=3).release(query, tacit.Exact())
         for data in (DATA, with_garbage(DATA))
     )
-    np.testing.assert_array_equal(plain.steps, garbage.steps)
+    np.testing.assert_array_equal(plain.integers, garbage.integers)
     assert garbage.n == 21
     empty = {"x": [np.nan] * 3, "y": [0.0] * 3}
     nothing, none = (
         tacit.Public(data, schema("add_remove"), seed=3).release(query, tacit.Exact())
         for data in (empty, {"x": np.zeros(0), "y": np.zeros(0)})
     )
-    np.testing.assert_array_equal(nothing.steps, none.steps)
+    np.testing.assert_array_equal(nothing.integers, none.integers)
 
 
 def test_the_law_is_that_of_the_rows():
@@ -200,7 +200,7 @@ def test_seeds_names_and_files(law, tmp_path):
     first = home.release(query, DELTA, name="draw")
     assert without_note(home.release(query, DELTA, name="draw")) == first
     assert home.remaining.epsilon == 9
-    assert not np.array_equal(home.release(query, DELTA).steps, first.steps)
+    assert not np.array_equal(home.release(query, DELTA).integers, first.integers)
     for file in ("r.json", "r.npz"):
         first.save(tmp_path / file)
         loaded = tacit.Release.load(tmp_path / file)

@@ -65,8 +65,8 @@ def test_the_law_is_that_of_the_rows(law, temper, mechanism):
     assert all(fits(each, rows) for each in draws)
     assert not fits(release, rows, twin=2)
     assert (release.n, release.blocks[0].shape) == (1000, (1000,))
-    assert release.steps.dtype == np.int64
-    assert len(np.unique(release.steps)) > 990  # two in a million steps may meet
+    assert release.integers.dtype == np.int64
+    assert len(np.unique(release.integers)) > 990  # two in a million steps may meet
     assert release.noise[0].grid == GRID
 
 

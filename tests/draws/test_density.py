@@ -126,7 +126,7 @@ def test_what_a_row_adds_to_all_points_alike_costs_nothing():
         return far(row, theta) + 1e6 * row[0]
 
     plain, other = (
-        resolve_density(among_points(f), schema()).evaluate(open_data(DATA, schema()), ()).steps
+        resolve_density(among_points(f), schema()).evaluate(open_data(DATA, schema()), ()).integers
         for f in (far, moved)
     )
     grid = 2.0**-29
@@ -161,7 +161,7 @@ def test_log_probabilities_move_within_epsilon(relation, rows, of_row):
     def log_law(units):
         cells = [(i, values[v]) for i, unit in enumerate(units) for v in unit]
         table = {"x": [float(v) for _, v in cells], "who": [i for i, _ in cells]}
-        steps = resolved.evaluate(open_data(table, public), ()).steps
+        steps = resolved.evaluate(open_data(table, public), ()).integers
         log = steps * grid / heat
         return log - logsumexp(log)
 
@@ -340,7 +340,7 @@ def test_a_kernel_and_a_program_draw_from_the_same_scores():
     found = []
     for query, some in ((program, {"x": data["x"][:4]}), (kernel, data)):
         held = schema() if query is program else described
-        found.append(resolve_density(query, held).evaluate(open_data(some, held), ()).steps)
+        found.append(resolve_density(query, held).evaluate(open_data(some, held), ()).integers)
     assert found[0].max() > 2**28
     np.testing.assert_allclose(*found, rtol=1e-7, atol=3)
 

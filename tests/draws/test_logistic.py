@@ -61,7 +61,7 @@ def test_a_release_is_paid_for_saved_and_read_back(query, mechanism, tmp_path):
     assert theta.shape == (1, 5)
     assert np.all(np.isfinite(theta))
     assert release.n == 300
-    assert release.steps.dtype == np.int64
+    assert release.integers.dtype == np.int64
     stamped = " ".join(release.certificate.assumptions)
     assert ("no error bar" in stamped) == isinstance(query, tacit.queries.LogisticMinimum)
     if isinstance(query, tacit.queries.LogisticDraw):
@@ -107,7 +107,7 @@ def test_cells_never_fail(query, mechanism):
     vectors = resolve_logistic(query, SCHEMA).evaluate(
         open_data(strange, SCHEMA), (tacit.spec.release.Noise("draw", 1.0, 1.0),)
     )
-    assert len(vectors.steps) == 1  # the complete one
+    assert len(vectors.integers) == 1  # the complete one
     empty = {name: [] for name in strange}
     assert np.all(np.isfinite(theta_of(wall(empty).release(query, mechanism))))
 
@@ -116,9 +116,9 @@ def test_rows_are_vectors_of_norm_at_most_one_and_signed_by_the_target():
     noise = (tacit.spec.release.Noise("draw", 1.0, 1.0),)
     data = {"x": [1, 1, -1], "ward": ["a", "a", "b"], "y": ["yes", "no", "yes"]}
     found = resolve_logistic(QUERIES[0][0], SCHEMA).evaluate(open_data(data, SCHEMA), noise)
-    assert np.all(np.linalg.norm(found.steps, axis=1) <= 1)
-    assert np.allclose(found.steps[0], -found.steps[1])
-    assert np.linalg.norm(found.steps[0]) > 0.999
+    assert np.all(np.linalg.norm(found.integers, axis=1) <= 1)
+    assert np.allclose(found.integers[0], -found.integers[1])
+    assert np.linalg.norm(found.integers[0]) > 0.999
 
 
 def test_the_minimum_is_where_the_slope_vanishes():
@@ -250,7 +250,7 @@ def test_a_random_slope_explains_the_minimum():
     noise = home.quote(query, mechanism).noise
     ridge = ridge_of(query, 200, 5, noise[0].scale)
     resolved = resolve_logistic(query, SCHEMA)
-    v = resolved.evaluate(open_data(table(200), SCHEMA), noise).steps
+    v = resolved.evaluate(open_data(table(200), SCHEMA), noise).integers
     slopes = []
     for _ in range(60):
         theta = theta_of(home.release(query, mechanism))[0]

@@ -107,7 +107,7 @@ def test_paths_have_the_law_of_the_enumeration(heat):
             for count, seen in zip(counts, emissions):
                 if seen:
                     count[int(region[1]), month - 1, levels[seen]] += 1
-    for ours, theirs in zip(counts, tables_of(resolved, statistic.steps)):
+    for ours, theirs in zip(counts, tables_of(resolved, statistic.integers)):
         np.testing.assert_array_equal(ours, theirs)
     z = all_paths(2, 3)
     log = np.array([log_chain(path) + log_likelihood(path, counts) / heat for path in z])
@@ -197,7 +197,7 @@ def test_profiles_are_of_the_cells_that_are_assigned(monkeypatch):
 
     monkeypatch.setattr(_states.truncated_dirichlet, "sample", recorded)
     resolved.sample(statistic, resolved.at_temperature(1.7), seeded_entropy("x"))
-    tables = tables_of(resolved, statistic.steps)
+    tables = tables_of(resolved, statistic.integers)
     for table, (concentration, truncation) in zip(tables, asked, strict=True):
         counts = np.array([table[assignment == k].sum(axis=0) for k in range(4)])
         np.testing.assert_array_equal(concentration, 0.8 + counts / 1.7)
@@ -246,7 +246,7 @@ def test_a_long_chain_has_the_joint_law(monkeypatch, heat):
     prior, moves, least, sweeps = 0.7, 1.5, 0.15, 2500
     query = StateChain(panel, 2, prior, moves, truncation=2 * least, sweeps=sweeps)
     resolved, statistic = statistic_of(query, data, held)
-    (table,) = tables_of(resolved, statistic.steps)
+    (table,) = tables_of(resolved, statistic.integers)
     outcomes = all_paths(2, 2)
     given, original = [], _states.paths
 
@@ -349,7 +349,7 @@ def row_counts(relation, rows, kinds=KINDS):
     query = StatePaths(PANEL, START, MOVE, PROFILES)
     data = table_of([[(f"r{i}", *kind)] for i, kind in enumerate(kinds)])
     resolved, statistic = statistic_of(query, data, held)
-    return [[t[None] for t in row] for row in zip(*tables_of(resolved, statistic.steps))]
+    return [[t[None] for t in row] for row in zip(*tables_of(resolved, statistic.integers))]
 
 
 def worst_loss(log_bases, log_units, relation):

@@ -40,7 +40,7 @@ def blank(n, mechanism=MECHANISM, draws=1, **options):
 
 def with_draws(release, coefficients):
     steps = np.trunc(np.asarray(coefficients) / RADIUS * 2**40).astype(np.int64)
-    return replace(release, steps=steps.ravel())
+    return replace(release, integers=steps.ravel())
 
 
 def drawn_from(release, moments, rng):

@@ -160,7 +160,7 @@ def test_weights_are_sums_of_log_likelihoods_over_rows(weights, rows):
     scores = query.scores if weights == "choice" else query
     resolved = resolve_sum(scores, held)
     law = resolved.exact()
-    steps = resolved.evaluate(open_data(DATA, held), law).steps * law[0].grid
+    steps = resolved.evaluate(open_data(DATA, held), law).integers * law[0].grid
     powers = powers_of(method, BETA, held)
     drawn = [release.value[1] for _, release in recorder.asked[: runs * levels]]
     (temperature,) = {r.noise[0].scale for _, r in recorder.asked[:runs]}

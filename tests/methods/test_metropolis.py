@@ -115,7 +115,7 @@ def test_the_question_is_the_log_ratio_of_the_posterior(rows):
     assert log_prior == pytest.approx(2 * np.log(q / p) + np.log((1 - q) / (1 - p)))
     rule = Rule("barker", walk, 0.8 * (rows or 1), 1.0)
     resolved = resolve_choice(rule.question(here, there, log_prior), schema)
-    steps = resolved.evaluate(open_data(data, schema), ()).steps
+    steps = resolved.evaluate(open_data(data, schema), ()).integers
     grid = resolved.scores.exact()[0].grid
     exact = 7 * np.log(q / p) + 4 * np.log((1 - q) / (1 - p))
     assert (steps[1] - steps[0]) * grid == pytest.approx(exact, abs=20 * grid)

@@ -237,7 +237,7 @@ QUERIES = {
 
 def statistic(data, schema, query):
     release = tacit.Public(data, schema).release(query, tacit.Exact())
-    return release.steps, release.n
+    return release.integers, release.n
 
 
 @settings(max_examples=25, deadline=None)

@@ -347,8 +347,8 @@ def test_what_is_refused(make, said):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"steps": [1.5, 2, 3]}, "whole numbers"),
-        ({"steps": [2**70, 2, 3]}, "whole numbers"),
+        ({"integers": [1.5, 2, 3]}, "whole numbers"),
+        ({"integers": [2**70, 2, 3]}, "whole numbers"),
         ({"noise": [{"family": "cauchy", "scale": 1.0, "grid": 1.0}]}, "Unknown noise"),
         ({"noise": [{"family": "laplace", "scale": -1.0, "grid": 1.0}]}, "scale=-1.0 > 0"),
         ({"noise": [{"family": "laplace", "scale": 1.0, "grid": 0.0}]}, "grid=0.0 > 0"),

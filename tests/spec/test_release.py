@@ -21,15 +21,15 @@ def test_round_trip(release, tmp_path, name):
     release.save(tmp_path / name)
     again = Release.load(tmp_path / name)
     assert again == release
-    assert again.steps.dtype == np.int64
+    assert again.integers.dtype == np.int64
     assert again.certificate == release.certificate
     np.testing.assert_array_equal(again.value, release.value)
 
 
 def test_integers_are_exact_in_json(release):
     facts = release.to_dict()
-    facts["steps"] = [2**62 + 1] * len(release.steps)
-    assert Release.from_json(json.dumps(facts)).steps[0] == 2**62 + 1
+    facts["integers"] = [2**62 + 1] * len(release.integers)
+    assert Release.from_json(json.dumps(facts)).integers[0] == 2**62 + 1
 
 
 @pytest.mark.parametrize(
@@ -37,8 +37,8 @@ def test_integers_are_exact_in_json(release):
     [
         lambda f: f.pop("noise"),
         lambda f: f.update(format="other/9"),
-        lambda f: f.update(steps=[1]),
-        lambda f: f.update(steps=["a", "b", "c"]),
+        lambda f: f.update(integers=[1]),
+        lambda f: f.update(integers=["a", "b", "c"]),
         lambda f: f["certificate"].pop("epsilon"),
         lambda f: f["query"].update(type="Everything"),
     ],

@@ -147,7 +147,7 @@ def full_disk():
 
 def test_an_answer_that_cannot_be_stored_is_not_shown_and_can_be_had(path, monkeypatch):
     wall, query = make_wall(path), tacit.queries.Counts("smoker")
-    exact = tacit.Public(SMOKERS, smoking()).release(query, tacit.Exact()).steps
+    exact = tacit.Public(SMOKERS, smoking()).release(query, tacit.Exact()).integers
     attempts, publish, keep = [], gate.publish, wall._ledger.keep
 
     def recorded(*given):
@@ -174,7 +174,7 @@ def test_an_answer_that_cannot_be_stored_is_not_shown_and_can_be_had(path, monke
         assert not (isinstance(value, str) and lost.to_json() in value)
         if isinstance(value, np.ndarray):
             assert not np.array_equal(value, exact)
-            assert not np.array_equal(value, lost.steps)
+            assert not np.array_equal(value, lost.integers)
     monkeypatch.undo()
     again = wall.release(query, tacit.Laplace(0.9), name="x")
     assert without_note(wall.release(query, tacit.Laplace(0.9), name="x")) == again
@@ -251,7 +251,7 @@ def test_what_is_stored_is_what_is_handed_out(path, monkeypatch):
 
     monkeypatch.setattr(gate, "publish", slow)
     late = wall.release(QUERY, tacit.Laplace("0.001"), name="x")
-    assert late.steps.tolist() == others[0].steps.tolist()
+    assert late.integers.tolist() == others[0].integers.tolist()
     assert kinds(path) == ["created", "charge", "takeover", "release"]
 
 
@@ -275,7 +275,7 @@ def _ask_for_one_name(path: str, start, answers) -> None:
     wall = make_wall(path)
     start.wait(60)
     release = wall.release(tacit.queries.Counts("smoker"), tacit.Laplace("0.001"), name="x")
-    answers.put((release.steps.tolist(), release.certificate.ledger.entry))
+    answers.put((release.integers.tolist(), release.certificate.ledger.entry))
 
 
 def test_eight_processes_that_ask_under_one_name_get_one_answer(path):
@@ -348,7 +348,7 @@ def test_a_file_that_is_no_ledger_is_refused_and_kept(path, content):
         "DROP TABLE entries",
         "INSERT INTO entries VALUES (9, '{}', 'x')",
         "PRAGMA user_version = 7",
-        "UPDATE releases SET body = replace(body, 'steps', 'stepz')",
+        "UPDATE releases SET body = replace(body, 'integers', 'integerz')",
         "DELETE FROM releases",
         "CREATE TRIGGER t BEFORE INSERT ON entries BEGIN SELECT RAISE(IGNORE); END",
     ],
@@ -549,7 +549,7 @@ def _ask_for_names(path: str, out: str) -> None:
         name = f"name-{at}"
         release = wall.release(tacit.queries.Counts("smoker"), tacit.Laplace("0.001"), name=name)
         with open(out, "ab", buffering=0) as file:
-            file.write(f"{name} {release.steps.tolist()}\n".encode())
+            file.write(f"{name} {release.integers.tolist()}\n".encode())
 
 
 def test_names_under_sigkill_have_one_charge_and_one_answer(path, tmp_path):

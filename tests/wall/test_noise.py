@@ -12,7 +12,7 @@ from scipy.stats import chi2
 from tacit.accounting import Sensitivity, calibrate
 from tacit.spec.mechanisms import Gaussian
 from tacit.spec.release import Noise
-from tacit.wall.noise import draw, to_steps
+from tacit.wall.noise import draw, to_integers
 
 ALARM = 1e-6
 LAWS = [
@@ -76,7 +76,7 @@ def test_low_bits_say_nothing_about_the_count():
     """Gaussian noise on its fine grid: residues are uniform for either of two neighbours."""
     noise = calibrate(Gaussian(1, 1e-6), Sensitivity(1, 1, 1, 1)).noise[0]
     for count in (0, 1):
-        steps = to_steps(np.full(20_000, count), noise) + draw(noise, 20_000)
+        steps = to_integers(np.full(20_000, count), noise) + draw(noise, 20_000)
         for bits in (1, 3, 6):
             seen = np.bincount(steps % 2**bits, minlength=2**bits)
             statistic = ((seen - 20_000 / 2**bits) ** 2 / (20_000 / 2**bits)).sum()
@@ -85,7 +85,7 @@ def test_low_bits_say_nothing_about_the_count():
 
 def test_large_counts_stay_on_the_grid_and_in_range():
     noise = calibrate(Gaussian(30, 1e-6), Sensitivity(1, 1, 1, 1)).noise[0]
-    steps = to_steps(np.array([10**9, 2**62, -(2**62)]), noise)
+    steps = to_integers(np.array([10**9, 2**62, -(2**62)]), noise)
     assert steps[0] * noise.grid == 10**9
     assert np.all(np.abs(steps) <= 2**62)
 

@@ -31,7 +31,7 @@ from tacit.wall.statistics.statistic import Statistic
 def _single(resolved: ChoiceAnswer, schema: Schema, kinds: Sequence[str]) -> np.ndarray:
     """The wall's statistic of each row alone."""
     tables = [{"x": [kind], "who": [1]} for kind in kinds]
-    return np.array([resolved.evaluate(open_data(t, schema), ()).steps for t in tables])
+    return np.array([resolved.evaluate(open_data(t, schema), ()).integers for t in tables])
 
 
 def _options(resolved: ChoiceAnswer) -> Outcomes:

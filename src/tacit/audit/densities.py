@@ -50,7 +50,7 @@ def _scores(resolved: DensityAnswer, cells: list[float | None]) -> np.ndarray:
     statistic = resolved.evaluate(open_data(table, resolved.schema), ())  # type: ignore[arg-type]
     if isinstance(statistic, Loaded):
         return np.array([resolved.score(place, statistic.data) for place in _PLACES])
-    return statistic.steps * resolved.scores.scores.exact()[0].grid  # type: ignore[union-attr]
+    return statistic.integers * resolved.scores.scores.exact()[0].grid  # type: ignore[union-attr]
 
 
 def _game(region: Points | Box | Ball, neighbours: Neighbours, *, cut: bool) -> ExactGame:

@@ -50,7 +50,7 @@ def _counts() -> np.ndarray:
     month, a, b = zip(*_KINDS)
     table = {"region": [str(i) for i in range(len(_KINDS))], "month": month, "a": a, "b": b}
     source = open_data({name: list(cells) for name, cells in table.items()}, schema)
-    steps = resolved.evaluate(source, ()).steps  # type: ignore[arg-type]
+    steps = resolved.evaluate(source, ()).integers  # type: ignore[arg-type]
     return steps.reshape(2, len(_KINDS), _MONTHS, 2).transpose(1, 0, 2, 3)
 
 

@@ -64,7 +64,7 @@ def _sampler(
         for table in tables:
             statistic = resolved.evaluate(open_data(table, resolved.schema), (noise,))  # type: ignore[arg-type]
             if noise.family == "discrete_gaussian":  # one minimum, noised again and again
-                many = Statistic(np.tile(statistic.steps, runs), statistic.units)
+                many = Statistic(np.tile(statistic.integers, runs), statistic.units)
                 block = Block("theta", (Axis("run", range(runs)), *resolved.blocks[0].axes))
                 steps = [noised(many, (noise,), (block,), os_entropy)]
             else:

@@ -45,7 +45,7 @@ def _release_game(
 
     def sampler(laws: tuple[Noise, ...], bounded: Schema) -> Callable[[int], Scores]:
         resolved = resolve(query, bounded)
-        steps = [resolved.evaluate(open_data(table, bounded), noise).steps for table in tables]
+        steps = [resolved.evaluate(open_data(table, bounded), noise).integers for table in tables]
         sizes = [block.size for block in resolved.blocks]
         grids = np.repeat([law.grid for law in noise], sizes)
         means = [side * grids for side in steps]

@@ -84,7 +84,7 @@ class ChoiceAnswer:
         step = Fraction(self.scores.exact()[0].grid) / Fraction(noise[0].scale)
         scores = [
             int(steps) * step + Fraction(weight)
-            for steps, weight in zip(statistic.steps, self.query.log_weights, strict=True)
+            for steps, weight in zip(statistic.integers, self.query.log_weights, strict=True)
         ]
         top = max(scores)
         short = [top - score for score in scores]

@@ -106,7 +106,7 @@ class ConjugateAnswer:
         with np.errstate(all="ignore"):
             match query.law:
                 case TruncatedDirichlet(truncation=truncation):
-                    at = concentration(query, statistic.steps, temperature)
+                    at = concentration(query, statistic.integers, temperature)
                     rows = np.tile(at, (query.draws, 1))
                     drawn = truncated_dirichlet.sample(rows, truncation, uniform)
                     return to_grid(drawn, truncation).ravel()

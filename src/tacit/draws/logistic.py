@@ -129,9 +129,9 @@ class LogisticAnswer:
     ) -> np.ndarray:
         match noise[0].family:
             case "draw":
-                return self._ends(statistic.steps, statistic.units, noise[0], entropy)
+                return self._ends(statistic.integers, statistic.units, noise[0], entropy)
             case "objective":
-                return self._tilted(statistic.steps, statistic.units, noise[0], entropy)
+                return self._tilted(statistic.integers, statistic.units, noise[0], entropy)
         return noised(statistic, noise, self.blocks, entropy)
 
     def _least(self, vectors: np.ndarray, units: int, law: Noise) -> np.ndarray:

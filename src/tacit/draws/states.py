@@ -115,7 +115,7 @@ class StatesAnswer:
 
     def _unpacked(self, statistic: Statistic) -> list[np.ndarray]:
         ends = np.cumsum([block.size for block in self.tables])[:-1]
-        parts = np.split(statistic.steps, ends)
+        parts = np.split(statistic.integers, ends)
         return [part.reshape(block.shape) for part, block in zip(parts, self.tables, strict=True)]
 
     def _profiles(

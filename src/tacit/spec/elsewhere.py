@@ -59,11 +59,11 @@ def release_from_table(
             raise QueryError("Expected a query of tacit.queries.Counts or tacit.queries.Moments.")
     whole = family.startswith("discrete") and isinstance(query, Counts)
     laws = tuple(Noise(family, b, 1.0 if whole else _grid(numbers, b)) for numbers, b in parts)
-    steps = [np.rint(numbers / law.grid) for (numbers, _), law in zip(parts, laws, strict=True)]
-    if whole and any(np.any(s != numbers) for s, (numbers, _) in zip(steps, parts, strict=True)):
+    integers = [np.rint(numbers / law.grid) for (numbers, _), law in zip(parts, laws, strict=True)]
+    if whole and any(np.any(i != numbers) for i, (numbers, _) in zip(integers, parts, strict=True)):
         raise QueryError(f'Expected whole numbers with noise={noise!r}, or noise="laplace".')
     return Release(
-        steps=np.concatenate(steps).astype(np.int64),
+        integers=np.concatenate(integers).astype(np.int64),
         blocks=blocks,
         noise=laws,
         n=units,

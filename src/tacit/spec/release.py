@@ -92,12 +92,13 @@ class Table(NamedTuple):
 class Release:
     """Noisy answers to one query, with everything needed to use them and nothing else.
 
-    `steps` are the released integers, block after block, and `noise` the law of each block.
+    `integers` are the released numbers as multiples of their block's grid, block after block, and
+    `noise` is the law of each block.
     `n` is the number of units where that is public (replace_one) and None where it is not.
     `analysis` is the custodian's suggestion of a model; it has no bearing on privacy.
     """
 
-    steps: np.ndarray
+    integers: np.ndarray
     blocks: tuple[Block, ...]
     noise: tuple[Noise, ...]
     n: int | None
@@ -110,9 +111,9 @@ class Release:
     def value(self) -> np.ndarray:
         """All released numbers, block after block."""
         if len(self.blocks) == 1:
-            return self.steps * self.noise[0].grid
+            return self.integers * self.noise[0].grid
         sizes = [block.size for block in self.blocks]
-        return self.steps * np.repeat([law.grid for law in self.noise], sizes)
+        return self.integers * np.repeat([law.grid for law in self.noise], sizes)
 
     def table(self, name: str) -> Table:
         """One block with its values, shaped (by..., column), and the law of their noise."""
@@ -185,7 +186,7 @@ class Release:
     __hash__ = None  # type: ignore[assignment]
 
     def to_dict(self) -> dict[str, Any]:
-        return {"format": _FORMAT, "steps": [int(s) for s in self.steps], **self._header()}
+        return {"format": _FORMAT, "integers": [int(i) for i in self.integers], **self._header()}
 
     def _header(self) -> dict[str, Any]:
         return {
@@ -218,12 +219,12 @@ class Release:
                 )
                 for b in facts["blocks"]
             )
-            steps = _whole(facts["steps"])
-            sized = steps.shape == (sum(block.size for block in blocks),)
+            integers = _whole(facts["integers"])
+            sized = integers.shape == (sum(block.size for block in blocks),)
             if not sized or len(facts["noise"]) != len(blocks):
                 raise FileError("This release does not hold as many numbers as it says.")
             return cls(
-                steps=steps,
+                integers=integers,
                 blocks=blocks,
                 noise=tuple(_law(law) for law in facts["noise"]),
                 n=facts["n"],
@@ -249,7 +250,8 @@ class Release:
         path = Path(path)
         if path.suffix == ".npz":
             header = to_json({"format": _FORMAT, **self._header()})
-            np.savez_compressed(path, steps=self.steps, header=np.frombuffer(header.encode(), "u1"))
+            encoded = np.frombuffer(header.encode(), "u1")
+            np.savez_compressed(path, integers=self.integers, header=encoded)
         else:
             path.write_text(self.to_json(), encoding="utf-8")
 
@@ -265,16 +267,16 @@ class Release:
         try:
             with np.load(io.BytesIO(raw), allow_pickle=False) as file:
                 facts = from_json(file["header"].tobytes())
-                return cls.from_dict({**facts, "steps": file["steps"].tolist()})
+                return cls.from_dict({**facts, "integers": file["integers"].tolist()})
         except (zipfile.BadZipFile, KeyError, FileError, UnicodeDecodeError):
             raise FileError("This is not a Tacit release.") from None
 
 
-def _whole(steps: Any) -> np.ndarray:
-    """Steps from a file, which others may have written: whole numbers, and none cut off."""
-    found = np.array(steps)
+def _whole(integers: Any) -> np.ndarray:
+    """Integers from a file, which others may have written: none rounded or cut off."""
+    found = np.array(integers)
     if found.size and found.dtype.kind != "i":
-        raise FileError("Expected the steps of a release to be whole numbers of its grids.")
+        raise FileError("Expected the integers of a release as whole numbers that fit 64 bits.")
     return found.astype(np.int64)
 
 

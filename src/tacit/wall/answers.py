@@ -140,7 +140,7 @@ def publish(
     """What was sampled, in integers. The number of units goes out only where it is public."""
     schema = answer.schema
     return Release(
-        steps=integers,
+        integers=integers,
         blocks=answer.blocks,
         noise=noise,
         n=units if schema.neighbours == "replace_one" else None,  # proof: units

@@ -40,7 +40,7 @@ def noised(
 ) -> np.ndarray:
     """The statistic plus noise, in integers."""
     drawn = [draw(law, block.size, entropy) for law, block in zip(noise, blocks, strict=True)]
-    return statistic.steps + np.concatenate(drawn)
+    return statistic.integers + np.concatenate(drawn)
 
 
 def draw(noise: Noise, size: int, entropy: Entropy = os_entropy) -> np.ndarray:
@@ -135,7 +135,7 @@ def settled(
             more *= 2  # a long sample starts again a few times, not once for every 64 words
 
 
-def to_steps(values: np.ndarray, noise: Noise) -> np.ndarray:
+def to_integers(values: np.ndarray, noise: Noise) -> np.ndarray:
     """Integers as steps of the grid, which divides one. Clipping moves no two of them apart."""
     per_one = round(1 / noise.grid)
     if per_one * noise.grid != 1:

@@ -78,7 +78,7 @@ def reference(table: dict, query: tacit.queries.Moments, defaults: dict | None =
 
 
 def steps(data, described, query) -> list[int]:
-    return [int(s) for s in tacit.Public(data, described).release(query, tacit.Exact()).steps]
+    return [int(s) for s in tacit.Public(data, described).release(query, tacit.Exact()).integers]
 
 
 ODD = [math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324, -0.0, None, "", "n/a", "1e400", "7 m"]
@@ -329,7 +329,7 @@ def test_the_noises_grid_holds_the_statistic():
     for mechanism in (tacit.Laplace(1), tacit.Gaussian(1, 1e-6), tacit.Gaussian(300, 1e-6)):
         noise = calibrated(resolved, mechanism).noise
         found = resolved.evaluate(open_data(data, described), noise)
-        for got, law, step, own in zip(found.steps, noise, exact, resolved.exact(), strict=True):
+        for got, law, step, own in zip(found.integers, noise, exact, resolved.exact(), strict=True):
             assert int(got) * Fraction(law.grid) == step * Fraction(own.grid)
 
 
@@ -419,7 +419,7 @@ def test_the_facts_of_a_release_are_the_same_for_neighbours(mechanism, neighbour
             ledger=tmp_path / f"{i}.ledger",
         )  # fmt: skip
         release = wall.release(query, mechanism)
-        shown = {**release.to_dict(), "steps": None}
+        shown = {**release.to_dict(), "integers": None}
         shown["certificate"] = {**shown["certificate"], "ledger": None}
         facts.append((shown, wall.remaining, repr(wall)))
         event = tacit.Ledger(tmp_path / f"{i}.ledger").entries()[-1]["event"]
@@ -439,7 +439,7 @@ def test_a_release_and_its_query_survive_json(tmp_path):
         again = tacit.Release.from_json(release.to_json())
         assert again == release
         assert again.query == query
-        np.testing.assert_array_equal(again.steps, release.steps)
+        np.testing.assert_array_equal(again.integers, release.integers)
         for name in ("r.json", "r.npz"):
             release.save(tmp_path / name)
             assert tacit.Release.load(tmp_path / name) == release

@@ -322,7 +322,7 @@ def test_every_release_is_on_its_grid_and_no_noise_is_used_twice():
     for _ in range(300):
         release = lease.release(COUNT)
         assert (release.value[0] / release.noise[0].grid).is_integer()
-        seen.append(int(release.steps[0]))
+        seen.append(int(release.integers[0]))
     assert len(set(seen)) == 300
 
 

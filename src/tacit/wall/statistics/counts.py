@@ -21,7 +21,7 @@ from tacit.spec.mechanisms import Gaussian, Laplace
 from tacit.spec.queries import Counts
 from tacit.spec.release import Axis, Block, Noise
 from tacit.spec.schema import Schema
-from tacit.wall.noise import Entropy, noised, to_steps
+from tacit.wall.noise import Entropy, noised, to_integers
 from tacit.wall.statistics.statistic import Statistic, refuse_mechanism
 
 _MAX_CELLS = 10**7
@@ -56,7 +56,7 @@ class CountsAnswer:
 
     def evaluate(self, source: Source, noise: tuple[Noise, ...]) -> Statistic:
         values, units = count_cells(self.query, self.schema, self.blocks, source)
-        return Statistic(to_steps(values, noise[0]), units)
+        return Statistic(to_integers(values, noise[0]), units)
 
     def sample(
         self, statistic: Statistic, noise: tuple[Noise, ...], entropy: Entropy

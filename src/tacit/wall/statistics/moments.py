@@ -52,8 +52,8 @@ class MomentsAnswer:
     def evaluate(self, source: Source, noise: tuple[Noise, ...]) -> Statistic:
         values, units = _sums(self, source)
         finest = grids(self.what)
-        steps = [refined(*v) for v in zip(values, finest, noise, strict=True)]
-        return Statistic(np.array(steps, dtype=np.int64), units)
+        integers = [refined(*v) for v in zip(values, finest, noise, strict=True)]
+        return Statistic(np.array(integers, dtype=np.int64), units)
 
     def sample(
         self, statistic: Statistic, noise: tuple[Noise, ...], entropy: Entropy
@@ -75,7 +75,7 @@ def resolve_moments(query: Moments, schema: Schema) -> MomentsAnswer:
 def moment_values(resolved: MomentsAnswer, statistic: Statistic) -> np.ndarray:
     """The exact moments as a symmetric matrix, the number of rows in its corner."""
     what = resolved.what
-    values = list(statistic.steps * np.array(grids(what)))
+    values = list(statistic.integers * np.array(grids(what)))
     size = what.width + 1
     places = [(0, i) for i in range(0 if what.counted else 1, size)]
     if what.degree == 2:

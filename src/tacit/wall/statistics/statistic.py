@@ -12,9 +12,9 @@ from tacit.spec.errors import BudgetError
 
 @dataclass(frozen=True)
 class Statistic:
-    """Integers in steps of the noise's grids, or the counts or rows that a draw is from."""
+    """Integers on the noise's grids, or the counts or rows that a draw is from."""
 
-    steps: np.ndarray = field(repr=False)
+    integers: np.ndarray = field(repr=False)
     units: int = field(repr=False)
 
 

@@ -49,10 +49,10 @@ class Answer(NamedTuple):
 
     @classmethod
     def of(cls, query: Query, release: Release) -> Answer:
-        facts = {k: v for k, v in release.to_dict().items() if k not in ("query", "steps")}
+        facts = {k: v for k, v in release.to_dict().items() if k not in ("query", "integers")}
         facts["time"] = datetime.now(UTC).isoformat(timespec="seconds")
         # Noise takes most of the bits: little is gained by more than the quickest compression.
-        integers = zlib.compress(np.ascontiguousarray(release.steps, "<i8").tobytes(), 1)
+        integers = zlib.compress(np.ascontiguousarray(release.integers, "<i8").tobytes(), 1)
         parts = digest(query.to_dict()), to_json(facts), integers
         return cls(*parts, _sealed(*parts))
 
@@ -70,7 +70,7 @@ class Answer(NamedTuple):
         integers = np.frombuffer(zlib.decompress(self.integers), "<i8").astype(np.int64)
         rest = from_json(self.facts)
         time = rest.pop("time")
-        release = Release.from_dict({**rest, "query": facts, "steps": integers})
+        release = Release.from_dict({**rest, "query": facts, "integers": integers})
         return marked(release, time) if again else release
 
 
