@@ -39,11 +39,11 @@ class Public:
         schema: Schema | None = None,
         *,
         seed: int | None = None,
-        units: Any = None,
+        owners: Any = None,
     ) -> None:
         if not isinstance(schema, Schema):
             raise SchemaError("Expected a schema: Public(source, tacit.Schema(...)).")
-        self._source = open_data(source, schema, units)
+        self._source = open_data(source, schema, owners)
         self._schema = schema
         self._answers = Answers.of(TIERS)
         self._entropy = os_entropy if seed is None else seeded_entropy(str(seed))

@@ -23,7 +23,7 @@ def open_data(data: Any, schema: Schema, owners: Any = None) -> AnySource:
     if issparse(data):
         return open_documents(data, schema, owners)
     if owners is not None:
-        raise SourceError("Expected units= beside a sparse matrix only; a table has a column.")
+        raise SourceError("Expected owners= beside a sparse matrix only; a table has a column.")
     source = open_source(data, schema)
     if any(isinstance(column, Tokens) for column in schema.columns):
         return open_texts(source, schema)

@@ -130,14 +130,14 @@ def open_documents(matrix: Any, schema: Schema, owners: Any) -> DocumentSource:
         raise SourceError(f"Expected a matrix of counts, got {matrix.dtype}.")
     if (owners is None) != (schema.unit is None):
         raise SourceError(
-            f"Expected units= with {schema.unit!r} of each document."
+            f"Expected owners= with {schema.unit!r} of each document."
             if owners is None
-            else 'Expected unit="..." and max_rows_per_unit in the schema beside units=.'
+            else 'Expected unit="..." and max_rows_per_unit in the schema beside owners=.'
         )
     if owners is not None:
         check_column(str(schema.unit), owners, schema)
         if len(owners) != matrix.shape[0]:
-            raise SourceError("Expected one entry of units= for each document.")
+            raise SourceError("Expected one entry of owners= for each document.")
     return DocumentSource(matrix, owners, column, schema.max_rows_per_unit)
 
 

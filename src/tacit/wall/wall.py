@@ -46,7 +46,7 @@ class Wall:
     ledger
         The path of the ledger, one for each protected population. ":memory:" forgets everything
         when the process ends, and its certificates say so.
-    units
+    owners
         Beside a sparse matrix: who wrote each document.
     allow
         Which queries are answered: "statistics" (counts and moments), "steps" (bounded sums and
@@ -65,7 +65,7 @@ class Wall:
         *,
         budget: Budget | None = None,
         ledger: str | os.PathLike[str] | None = None,
-        units: Any = None,
+        owners: Any = None,
         allow: Sequence[str] = TIERS,
     ) -> None:
         if not isinstance(schema, Schema):
@@ -77,7 +77,7 @@ class Wall:
         if ledger is None:
             raise LedgerError('Expected ledger="<path>", the file that remembers what was spent.')
         self._answers = Answers.of(allow)
-        self._source = open_data(source, schema, units)
+        self._source = open_data(source, schema, owners)
         self._schema = schema
         self._loaded: Callable[[], Loaded | None] = lambda: None
         self._ledger = Ledger(ledger)

@@ -541,7 +541,7 @@ def test_documents_are_cleaned_and_weighted_to_their_longest():
 def test_an_authors_documents_are_summed_before_the_clip():
     matrix = csr_matrix(np.eye(40)[[0, 1, 0, 2, 5]] * 3)
     authors = ["ann", "ann", "bob", "ann", None]
-    public = tacit.Public(matrix, token_schema("author", 2), units=authors)
+    public = tacit.Public(matrix, token_schema("author", 2), owners=authors)
     release = public.release(topics(topics=3, clip=1.0), tacit.Exact())
     assert release.n == 2
     rows = release.table("sum").value
@@ -556,7 +556,7 @@ def test_documents_need_a_fitting_schema_and_question():
     matrix = documents(4)
     with pytest.raises(tacit.errors.SourceError, match="40 words"):
         tacit.Public(matrix[:, :7], token_schema())
-    with pytest.raises(tacit.errors.SourceError, match="units="):
+    with pytest.raises(tacit.errors.SourceError, match="owners="):
         tacit.Public(matrix, token_schema("author", 2))
     with pytest.raises(tacit.errors.SourceError, match="single Tokens"):
         tacit.Public(matrix, schema())
@@ -611,7 +611,7 @@ def test_a_sum_is_charged_and_noisy(make):
 def test_words_that_are_left_out_add_nothing_and_others_have_their_places(who):
     described = token_schema("author", 2) if who is not None else token_schema()
     matrix = documents(60)
-    source = tacit.Public(matrix, described, units=who)
+    source = tacit.Public(matrix, described, owners=who)
     found = source.release(pairs(clip=1e3), tacit.Exact()).value.reshape(5, 5)
     expected = np.zeros((5, 5))
     for counts in matrix.toarray()[:, [9, 30, 20, 39, 3]]:  # the words of places 0 to 4
