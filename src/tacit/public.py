@@ -57,7 +57,7 @@ class Public:
         return None
 
     @property
-    def units(self) -> int | None:
+    def n_units(self) -> int | None:
         """How many units there are, where that is public; None under add_remove."""
         replaced = self._schema.neighbours == "replace_one"
         return units_of_data(self._source, self._schema) if replaced else None

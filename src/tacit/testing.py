@@ -95,7 +95,7 @@ class Rehearsal:
         return None
 
     @property
-    def units(self) -> int | None:
+    def n_units(self) -> int | None:
         return len(self._units) if self._schema.neighbours == "replace_one" else None
 
     def quote(self, query: Query, mechanism: Mechanism) -> Quote:

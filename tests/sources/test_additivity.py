@@ -368,7 +368,7 @@ def test_duckdb_types_are_read_like_their_cells():
         max_rows_per_unit=1,
         neighbours="replace_one",
     )
-    assert tacit.Public(table, unit).units == 1
+    assert tacit.Public(table, unit).n_units == 1
 
 
 def test_order_and_kind_of_source_do_not_matter(tmp_path):

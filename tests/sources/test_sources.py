@@ -636,7 +636,7 @@ def test_who_wrote_a_document_is_checked_like_any_unit_column(owners, says):
         neighbours="replace_one",
     )
     matrix = csr_matrix(np.ones((3, 2)))
-    assert tacit.Public(matrix, schema, owners=[1, 2, 3]).units == 3
+    assert tacit.Public(matrix, schema, owners=[1, 2, 3]).n_units == 3
     with pytest.raises(tacit.errors.SourceError, match=says):
         tacit.Public(matrix, schema, owners=owners)
 

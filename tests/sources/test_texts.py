@@ -58,7 +58,7 @@ def test_every_source_has_the_same_counts(kind, tmp_path):
     }[kind]
     documents = open_data(data, schema()).read()
     np.testing.assert_array_equal(dense(documents), COUNTS)
-    assert tacit.Public(data, schema()).units == 5
+    assert tacit.Public(data, schema()).n_units == 5
 
 
 def test_texts_and_a_matrix_of_their_counts_are_the_same_data():
@@ -124,9 +124,9 @@ def test_the_number_of_units_is_told_where_it_is_public():
         described = tacit.Schema(
             tacit.Real("x", 0, 9), unit="who", max_rows_per_unit=1, neighbours=neighbours
         )
-        assert tacit.Public(table, described).units == expected
+        assert tacit.Public(table, described).n_units == expected
         wall = tacit.Wall(table, described, budget=tacit.Budget(1), ledger=":memory:")
-        assert wall.units == expected
+        assert wall.n_units == expected
         assert wall.remaining.epsilon == 1
 
 
@@ -136,7 +136,7 @@ def test_a_source_that_is_gone_says_so_and_nothing_else(tmp_path):
     wall = tacit.Wall(path, schema(), budget=tacit.Budget(1), ledger=":memory:")
     path.unlink()
     with pytest.raises(tacit.errors.SourceError, match="Nothing was charged") as caught:
-        wall.units  # noqa: B018
+        wall.n_units  # noqa: B018
     assert caught.value.__context__ is None
     assert "a.parquet" not in str(caught.value)
 

@@ -211,7 +211,7 @@ def test_counting_units_shows_nothing_when_it_is_interrupted(path):
     data = {"smoker": ["yes"] * 9, "who": Interrupting()}
     wall = tacit.Wall(data, schema, budget=tacit.Budget(1), ledger=path)
     with pytest.raises(KeyboardInterrupt) as caught:
-        _ = wall.units
+        _ = wall.n_units
     assert not any("canary" in repr(value) for value in local_values(caught.value))
 
 

@@ -55,7 +55,7 @@ class Releaser(Protocol):
         ...
 
     @property
-    def units(self) -> int | None:
+    def n_units(self) -> int | None:
         """How many units there are, where that is public; None under add_remove."""
         ...
 

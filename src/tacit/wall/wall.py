@@ -104,7 +104,7 @@ class Wall:
 
     @property
     @without_locals
-    def units(self) -> int | None:
+    def n_units(self) -> int | None:
         """How many units there are, where that is public; None under add_remove."""
         if self._schema.neighbours != "replace_one":  # proof: units
             return None
@@ -170,7 +170,7 @@ class Wall:
         if any(isinstance(steps.mechanism, Exact) for steps in plan.steps):
             raise BudgetError("Exact() adds no noise: only tacit.Public accepts it.")
         if any(isinstance(steps.sampling, WithoutReplacement) for steps in plan.steps):
-            check_population(plan, self.units)
+            check_population(plan, self.n_units)
         spent, accountant = plan_epsilon(plan, self._schema.neighbours)
         cost = Budget(round_up(max(spent, 1e-9)), plan.delta)
         event = {"plan": plan.to_dict()}
