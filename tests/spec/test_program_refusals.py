@@ -242,3 +242,21 @@ def test_scans_within_scans_are_not_unrolled_beyond_the_limit():
 
     with pytest.raises(QueryError, match="at most 10000 operations"):
         trace(lambda row, _: nested(2, row), 2, None)
+
+
+def test_rounds_that_compute_nothing_count() -> None:
+    def turning(row: Any, _: Any) -> Any:
+        def inner(carry: Any) -> Any:
+            return lax.while_loop(lambda c: c[0] < 1, lambda c: (c[1], c[0]), carry)
+
+        return lax.while_loop(lambda c: c[0] < 1, inner, (row[0], row[1]))[0]
+
+    with pytest.raises(QueryError, match="numbers computed for one row") as refused:
+        trace(turning, 2, None)
+    one_sentence(refused.value)
+
+
+def test_inputs_are_limited_together() -> None:
+    state = tuple(np.zeros(4_000_000, np.float32) for _ in range(3))
+    with pytest.raises(QueryError, match="in all inputs together"):
+        trace(lambda row, state: row[0] + state[0][0] + state[1][0] + state[2][0], 1, state)

@@ -163,6 +163,44 @@ def test_endless_loop_ends() -> None:
     assert np.asarray(trace(endless, 1, None).function()(np.zeros(1, np.float32), ())) == 0
 
 
+_WILD = """
+import jax, numpy as np
+from tests.spec.program_cases import CASES, traced
+from jax import lax, numpy as jnp
+from tacit.spec.programs import trace
+
+def matrices(row, _):
+    a = jnp.eye(3) + jnp.outer(row[:3], row[3:])
+    b = a.at[0, 0].add(1 / (row[0] - 0.25))
+    return jnp.stack([sum(jnp.sum(part) for part in lax.linalg.svd(b)), jnp.linalg.norm(a, 2),
+                      lax.linalg.svd(b, compute_uv=False).sum()])
+
+values = [np.inf, -np.inf, np.nan, 3.4e38, 1e-45, 0.0, 0.25, 1.0]
+rng = np.random.default_rng(0)
+rows = rng.choice(values, size=(300, 6)).astype(np.float32)
+programs = [(trace(matrices, 6, None), ())]
+programs += [(traced(name), traced(name).leaves(CASES[name][1])) for name in CASES]
+for program, state in programs:
+    with program.precision():
+        jax.block_until_ready(jax.jit(lambda r: lax.map(lambda x: program.function()(x, state), r))(
+            rows[:, : program.columns].astype(program.dtype)))
+"""
+
+
+def test_no_operation_prints_or_hangs_whatever_the_row() -> None:
+    """LAPACK printed two lines for each infinite matrix, and did not return for some."""
+    done = subprocess.run(
+        [sys.executable, "-c", _WILD], capture_output=True, timeout=300, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def test_numbers_that_are_not_finite_become_nan_in_foreign_routines() -> None:
+    program = trace(lambda row, _: jnp.linalg.norm(jnp.eye(2) * row[0], 2), 1, None)
+    found = jax.vmap(lambda row: program.function()(row, ()))(np.float32([[2], [np.inf], [3]]))
+    np.testing.assert_array_equal(np.asarray(found).ravel(), [2, np.nan, 3])
+
+
 def test_same_function_same_digest() -> None:
     def make(scale: float) -> Program:
         table = np.array([1.0, scale], np.float32)

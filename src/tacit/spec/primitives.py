@@ -97,6 +97,8 @@ _TABLE = {
     "cond_nconsts:int cond_jaxpr:program body_nconsts:int body_jaxpr:program": "while",
     "reverse:bool length:int jaxpr:program num_consts:int num_carry:int unroll:int": "scan",
 }
+# Operations that XLA leaves to LAPACK.
+FOREIGN = (*("cholesky", "eigh", "lu", "qr", "svd", "triangular_solve", "tridiagonal_solve"),)
 # Loops that end when the data say so, open or inside a function: side by side, whether a row has
 # ended could depend on when the others do.
 LOOPS = (*("while", "random_gamma", "zeta", "polygamma", "regularized_incomplete_beta"),)
@@ -137,6 +139,8 @@ def operations() -> dict[str, Operation]:
             apply = _APPLIED.get(name, found[name].bind)
             if name in _INDICES:
                 apply = _widened(apply, _INDICES[name])
+            if name in FOREIGN:
+                apply = _of_finite(apply)
             table[name] = Operation(name, found[name], types, apply)
     return table
 
@@ -252,6 +256,29 @@ def _widened(apply: Callable[..., Any], indices: slice) -> Callable[..., Any]:
         return apply(*given, **parameters)
 
     return with_wide_indices
+
+
+def _of_finite(apply: Callable[..., Any]) -> Callable[..., Any]:
+    """Apply an operation to finite numbers; to others it gives NaN and is not applied.
+
+    LAPACK prints a line for each matrix with an infinite number, and does not return for some.
+    """  # proof: programs
+
+    def of_finite(*values: Any, **parameters: Any) -> Any:
+        import jax.numpy as jnp
+
+        finite = jnp.array([jnp.all(jnp.isfinite(value)) for value in values]).all()
+        results = apply(*(jnp.where(finite, v, jnp.zeros_like(v)) for v in values), **parameters)
+        listed = list(results) if isinstance(results, (tuple, list)) else [results]
+        made = [
+            jnp.where(finite, value, jnp.full_like(value, jnp.nan))
+            if jnp.issubdtype(value.dtype, jnp.inexact)
+            else value
+            for value in listed
+        ]
+        return made if isinstance(results, (tuple, list)) else made[0]
+
+    return of_finite
 
 
 _SCATTERS = ("scatter", *(f"scatter-{how}" for how in ("add", "max", "min", "mul", "sub")))

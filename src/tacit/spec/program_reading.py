@@ -20,6 +20,7 @@ import numpy as np
 
 from tacit.spec.errors import QueryError
 from tacit.spec.primitives import (
+    FOREIGN,
     LOOPS,
     MOST_ROUNDS,
     NOTHING,
@@ -45,7 +46,6 @@ _PARTS = {"inputs", "constants", "equations", "outputs"}
 _SIGNED = {("integer_pow", "y"), ("pad", "padding_config"), ("conv_general_dilated", "padding")}
 _SIGNED |= {(f"reduce_window_{how}", "padding") for how in ("max", "min", "sum")}
 _AXES = {"axis", "axes", "dimension", "dimensions", "permutation"}
-_CUBIC = ("cholesky", "eigh", "lu", "qr", "svd", "triangular_solve")
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,8 @@ class _Reader:
         if len(data["inputs"]) > MOST_VALUES or len(data["outputs"]) > MOST_VALUES:
             raise _refused(f"at most {MOST_VALUES} inputs and outputs")
         inputs = [self.type(item, keys=depth > 0) for item in data["inputs"]]
+        if sum(math.prod(value.shape) for value in inputs) > MOST_NUMBERS:
+            raise _refused(f"at most {MOST_NUMBERS} numbers in all inputs together")
         constants = [self.constant(item) for item in data["constants"]]
         known = len(inputs) + len(constants)
         steps = []
@@ -101,7 +103,18 @@ class _Reader:
                 found += self.applied(number, step, [found[i] for i in step[2]], times)
             return [found[i] for i in outputs]
 
-        return jax.make_jaxpr(run)(*inputs)
+        made = jax.make_jaxpr(run)(*inputs)
+        # A round hands on its results even where it computes nothing.
+        self.count(times * (1 + sum(math.prod(value.shape) for value in made.out_avals)))
+        return made
+
+    def count(self, work: int) -> None:
+        self.work += work
+        if self.work > MOST_WORK:
+            raise _refused(
+                f"at most {MOST_WORK} numbers computed for one row, where a while loop counts as "
+                f"{MOST_ROUNDS} rounds"
+            )
 
     def equation(
         self, item: Any, known: int, depth: int, times: int, copies: int
@@ -164,12 +177,7 @@ class _Reader:
         if largest > MOST_NUMBERS or max(len(shape) for shape in shapes) > MOST_AXES:
             raise _refused(f"at most {MOST_NUMBERS} numbers and {MOST_AXES} axes in {name!r}")
         self.largest = max(self.largest, largest)
-        self.work += times * work
-        if self.work > MOST_WORK:
-            raise _refused(
-                f"at most {MOST_WORK} numbers computed for one row, where a while loop counts as "
-                f"{MOST_ROUNDS} rounds"
-            )
+        self.count(times * work)
         return listed
 
     def type(self, item: Any, keys: bool) -> Any:
@@ -317,7 +325,7 @@ def _work(name: str, params: dict[str, Any], inputs: list[Any], outputs: list[An
         return made * math.prod(inputs[1])
     if name.startswith("reduce_window"):
         return made * math.prod(params["window_dimensions"])
-    if name in _CUBIC:
+    if name in FOREIGN:
         return max(sizes) * max(inputs[0])
     return max(sizes)
 

@@ -388,7 +388,7 @@ def test_each_step_of_a_lease_begins_from_fresh_entropy(monkeypatch):
     lease = wall().prepay(plan(5, tacit.subsampling.Poisson(0.5)))
     for step in range(5):
         lease.release(COUNT)
-        assert asked and set(asked) == {32}, step
+        assert set(asked) == {32}, step
         asked.clear()
 
 

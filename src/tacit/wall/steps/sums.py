@@ -96,10 +96,11 @@ class BoundedSums:
 def resolve_sum(query: BoundedSum, schema: Schema) -> BoundedSums:
     """Check the kernel, its state and the shapes against the schema. Opens no data."""
     columns = tuple(schema[name] for name in query.columns)
+    state = _checked_state(query, columns)
     if isinstance(query.kernel, Program):
         _check_program(query, columns)
     blocks = tuple(_block(name, bound) for name, bound in query.blocks)
-    return BoundedSums(query, schema, columns, blocks, _checked_state(query, columns))
+    return BoundedSums(query, schema, columns, blocks, state)
 
 
 STEPS: Mapping[type, Any] = {BoundedSum: resolve_sum}
