@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
 import tacit
+from tacit.sources.data import load, open_data
 from tests.conftest import SMOKERS, exact, smoking
 
 SCHEMA = tacit.Schema(
@@ -288,6 +289,7 @@ def test_headers_are_refused_in_words(tmp_path):
     for text, says in (
         ("\nyes\n", "no header"),
         ("smoker,smoker\n", "more than one"),
+        ('smoker,"age\nyes,2\nno,"3"\n', "quotation mark in its first line"),
     ):
         path = tmp_path / "x.csv"
         path.write_text(text)
@@ -575,6 +577,27 @@ def test_generated_columns_are_refused():
     con = ibis.duckdb.connect()
     con.raw_sql("CREATE TABLE g (x TEXT, smoker INTEGER GENERATED ALWAYS AS (CAST(x AS INTEGER)))")
     refused(con.table("g"), "generated columns")
+
+
+def test_a_macro_of_the_database_cannot_read_for_a_cell():
+    con = ibis.duckdb.connect()
+    con.raw_sql("CREATE TABLE t AS SELECT unnest(['yes', 'no', 'yes']) AS smoker")
+    con.raw_sql("CREATE MACRO encode(a) AS (SELECT max(smoker) FROM t WHERE smoker <> a)::BLOB")
+    con.raw_sql("CREATE MACRO duckdb_tables() AS TABLE SELECT smoker FROM t")
+    con.raw_sql("CREATE MACRO current_schema() AS error('called')")
+    counts = exact(con.table("t"), smoking(), tacit.queries.Counts("smoker")).tolist()
+    assert (
+        counts
+        == exact(
+            {"smoker": ["yes", "no", "yes"]}, smoking(), tacit.queries.Counts("smoker")
+        ).tolist()
+    )
+
+
+def test_whole_numbers_are_exact_in_the_widest_range():
+    schema = tacit.Schema(tacit.Integer("x", -(2**53), 2**53 - 1), neighbours="replace_one")
+    rows = load(open_data({"x": [5, 2**53 - 1, -(2**53)]}, schema), schema, ("x",))
+    assert rows.values[:, 0].tolist() == [5, 2**53 - 1, -(2**53)]
 
 
 def test_bytes_of_a_fixed_size_are_text_like_any_other():

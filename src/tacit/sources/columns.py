@@ -46,7 +46,7 @@ def values(column: Column, found: np.ndarray) -> np.ndarray:
     if isinstance(column, Real):
         return found
     low = column.low if isinstance(column, Integer) else 0
-    return np.where(found == MISSING, np.nan, found + float(low))
+    return np.where(found == MISSING, np.nan, (found + low).astype(float))
 
 
 def letters(column: Tokens, cells: Raw) -> pa.Array:
@@ -93,7 +93,8 @@ def _code(column: Column, cells: Raw) -> np.ndarray:
             numbers = number(cells)
             with np.errstate(invalid="ignore"):
                 inside = (numbers >= low) & (numbers <= high) & (numbers == np.floor(numbers))
-            return np.where(inside, np.where(inside, numbers, low) - low, MISSING).astype(np.int64)
+            whole = np.where(inside, numbers, low).astype(np.int64)
+            return np.where(inside, whole - low, MISSING)
         case Time(every=every):
             moments = moment(cells)
             period = _periods(moments, every) - column.first

@@ -64,14 +64,14 @@ def stored(table: Any) -> Any:
 _NAMED = """
 SELECT named.database_name, named.schema_name, named.sql, bases.type
 FROM (
-    SELECT database_name, schema_name, table_name, sql FROM duckdb_tables()
+    SELECT database_name, schema_name, table_name, sql FROM system.main.duckdb_tables()
     UNION ALL
-    SELECT database_name, schema_name, view_name, NULL FROM duckdb_views()
-) AS named JOIN duckdb_databases() AS bases USING (database_name)
+    SELECT database_name, schema_name, view_name, NULL FROM system.main.duckdb_views()
+) AS named JOIN system.main.duckdb_databases() AS bases USING (database_name)
 WHERE named.table_name = $1
-  AND (named.database_name = coalesce($2, current_database())
+  AND (named.database_name = coalesce($2, system.main.current_database())
        OR ($2 IS NULL AND named.database_name = 'temp'))
-  AND (named.schema_name = coalesce($3, current_schema())
+  AND (named.schema_name = coalesce($3, system.main.current_schema())
        OR ($3 IS NULL AND named.database_name = 'temp'))
 """
 
@@ -96,7 +96,10 @@ def batches(table: Any, wanted: Sequence[str]) -> Iterator[list[Raw]]:
 def _encode() -> Any:
     import ibis
 
-    @ibis.udf.scalar.builtin(name="encode", signature=(("str",), "binary"))
+    # proof: cells. By its full name, which no macro of the database can take.
+    @ibis.udf.scalar.builtin(
+        name="encode", catalog="system", database="main", signature=(("str",), "binary")
+    )
     def encode(text):  # type: ignore[no-untyped-def]
         """DuckDB's bytes of a text."""
 

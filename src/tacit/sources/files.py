@@ -54,9 +54,12 @@ def csv_header(path: Path) -> list[str]:
         raise SourceError(f"Cannot read {path}: {_reason(error, 'not a gzip file')}.") from None
     text = line.rstrip(b"\r\n").decode("utf-8", "surrogateescape")
     try:
-        names = next(csv.reader([text], delimiter=delimiter_of(path)), [])
+        names = next(csv.reader([text], delimiter=delimiter_of(path), strict=True), [])
     except csv.Error:
-        raise SourceError(f"Cannot read {path}: a column's name is too long.") from None
+        raise SourceError(
+            f"Cannot read {path}: a quotation mark in its first line, the header, is not closed or "
+            "stands within a name, or a name is too long."
+        ) from None
     if line and not names:
         raise SourceError(f"{path} has no header line; expected column names in its first line.")
     return names
