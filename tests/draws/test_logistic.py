@@ -13,7 +13,7 @@ import tacit
 from tacit.accounting import logistic as cost
 from tacit.draws import logistic as _logistic
 from tacit.draws.logistic import in_blocks, minimum, resolve_logistic, slope
-from tacit.laws.standard_normal import from_words as normals
+from tacit.laws.uniform import normals_from_words as normals
 from tacit.public import seeded_entropy
 from tacit.sources.data import open_data
 from tacit.spec.design import Design

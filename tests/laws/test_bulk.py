@@ -25,10 +25,9 @@ LAWS = [
     Noise("discrete_laplace", 0.7, 1.0),
     Noise("discrete_laplace", 3.0, 0.25),
     Noise("discrete_laplace", 12.5, 1.0),
-    Noise("discrete_gaussian", 1.0, 1.0),
-    Noise("discrete_gaussian", 2.0, 0.5),
-    Noise("discrete_gaussian", 37.0, 1.0),
 ]
+# Too narrow for strips: the plain sampler draws them.
+NARROW = [Noise("discrete_gaussian", 2.0, 0.5), Noise("discrete_gaussian", 37.0, 1.0)]
 STRIPS = [Noise("discrete_gaussian", 4097.0, 1.0), Noise("discrete_gaussian", 3 * 2.0**27, 1.0)]
 
 
@@ -46,30 +45,29 @@ def stream(words: np.ndarray, portion: int):
     return take
 
 
-@pytest.mark.parametrize("noise", LAWS, ids=str)
-def test_bulk_noise_has_its_exact_law(noise):
-    assert chi_square_p(draw(noise, 200_000), noise) > ALARM
+@pytest.mark.parametrize("noise", [*LAWS, *NARROW], ids=str)
+def test_noise_has_its_exact_law(noise):
+    assert chi_square_p(draw(noise, 20_000 if noise in NARROW else 200_000), noise) > ALARM
 
 
-@pytest.mark.parametrize("noise", [LAWS[2], LAWS[5]], ids=str)
+@pytest.mark.parametrize("noise", [LAWS[2], NARROW[1]], ids=str)
 def test_the_test_would_notice_other_noise(noise):
     wrong = Noise(noise.family, noise.scale * 41 / 37, noise.grid)
-    assert chi_square_p(draw(noise, 200_000), wrong) < ALARM
+    assert chi_square_p(draw(noise, 20_000 if noise in NARROW else 200_000), wrong) < ALARM
 
 
 @pytest.mark.parametrize("noise", [*LAWS, *STRIPS], ids=str)
-def test_bulk_noise_and_opendp_agree(noise):
+def test_many_draws_and_few_have_one_law(noise):
     """Two-sample chi-square over cells that both fill."""
-    # From a thousand numbers on draw() is draw().
-    ours = draw(noise, 100_000)
-    theirs = np.concatenate([draw(noise, 900) for _ in range(10)])
-    edges = np.unique(np.quantile(ours, np.linspace(0, 1, 40)))[1:-1]
-    a = np.bincount(np.searchsorted(edges, ours), minlength=len(edges) + 1)
-    b = np.bincount(np.searchsorted(edges, theirs), minlength=len(edges) + 1)
+    many = draw(noise, 100_000)
+    few = np.concatenate([draw(noise, 900) for _ in range(10)])
+    edges = np.unique(np.quantile(many, np.linspace(0, 1, 40)))[1:-1]
+    a = np.bincount(np.searchsorted(edges, many), minlength=len(edges) + 1)
+    b = np.bincount(np.searchsorted(edges, few), minlength=len(edges) + 1)
     both = a + b
-    expected = both * len(theirs) / (len(ours) + len(theirs))
+    expected = both * len(few) / (len(many) + len(few))
     keep = expected > 5
-    share = len(ours) / len(theirs)
+    share = len(many) / len(few)
     statistic = ((b * np.sqrt(share) - a / np.sqrt(share)) ** 2 / np.maximum(both, 1))[keep].sum()
     assert chi2.sf(statistic, keep.sum() - 1) > ALARM
 
@@ -86,7 +84,7 @@ def test_wide_gaussian_noise_is_gaussian_in_its_high_and_uniform_in_its_low_bits
         assert chi2.sf(((low - expected) ** 2 / expected).sum(), 2**bits - 1) > ALARM
 
 
-@pytest.mark.parametrize("noise", [LAWS[0], LAWS[5], Noise("discrete_gaussian", 2.0**28, 1.0)])
+@pytest.mark.parametrize("noise", [LAWS[0], NARROW[1], Noise("discrete_gaussian", 2.0**28, 1.0)])
 def test_running_out_of_words_changes_nothing(noise):
     """A sample that is cut short is tried again with the same words, not dropped."""
     words = os_entropy(40_000)
@@ -129,8 +127,8 @@ def test_the_compiled_skips_are_the_plain_ones():
     assert draw_poisson(20_000, 0.05, stream(words, 0)).tolist() == expected
 
 
-@pytest.mark.parametrize("noise", [LAWS[2], LAWS[5]], ids=str)
-def test_samples_in_doubt_aresettled_and_not_dropped(noise, monkeypatch):
+@pytest.mark.parametrize("noise", [LAWS[2]], ids=str)
+def test_samples_in_doubt_are_settled_and_not_dropped(noise, monkeypatch):
     """With a margin that leaves a coin in twenty in doubt, nothing changes."""
     words = os_entropy(40_000)
     sure = draw(noise, 500, stream(words, 0))
@@ -218,6 +216,7 @@ def test_seeded_words_repeat_and_have_the_same_law():
 
 def test_laws_beyond_the_compiled_samplers_are_known():
     assert not _noise.fits_bulk(Noise("discrete_gaussian", 1.5, 1.0))
+    assert not _noise.fits_bulk(Noise("discrete_gaussian", 2.0**12 - 1, 1.0))
     assert not _noise.fits_bulk(Noise("discrete_gaussian", 2.0**31, 1.0))
     assert not _noise.fits_bulk(Noise("discrete_laplace", 1e-9, 1.0))
     assert _noise.fits_bulk(Noise("discrete_laplace", 2.0**55, 1.0))
@@ -227,7 +226,7 @@ def test_laws_beyond_the_compiled_samplers_are_known():
         draw(Noise("gaussian", 2.0, 1.0), 1)
 
 
-def test_a_doubtful_skip_issettled_exactly():
+def test_a_doubtful_skip_is_settled_exactly():
     """Words on the very border of a floor: the compiled code passes, long arithmetic decides."""
     k = skip_numerator(0.01)
     with localcontext(prec=80):

@@ -16,7 +16,7 @@ from scipy.special import expit
 
 from tacit.accounting import Calibration
 from tacit.accounting import logistic as cost
-from tacit.laws.standard_normal import from_words as normals
+from tacit.laws.uniform import normals_from_words as normals
 from tacit.sources.rows import load_rows
 from tacit.sources.source import Source
 from tacit.spec.columns import Categorical

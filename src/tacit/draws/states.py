@@ -16,8 +16,8 @@ from tacit.accounting.ranges import calibrate_range, chain_assumption, paths_ran
 from tacit.draws.conjugate import FLOAT_DRAW, to_grid
 from tacit.draws.uniforms import uniforms
 from tacit.laws import hidden_paths, truncated_dirichlet
-from tacit.laws.arrays import Uniform
 from tacit.laws.log_gamma import LogGamma
+from tacit.laws.uniform import Uniform
 from tacit.spec.draws import LEAST_TRUNCATION, MOST_LEVELS
 from tacit.spec.errors import QueryError
 from tacit.spec.hidden_states import Panel, StateChain, StatePaths, StateProfiles
@@ -179,7 +179,7 @@ def paths(
     # proof: paths-range. The score of a path is linear in the counts.
     log = sum(table @ np.log(p).T for table, p in zip(counts, profiles, strict=True)) / heat
     drawn = uniform(log.shape[0] * log.shape[1]).reshape(log.shape[:2])
-    return hidden_paths.sample(log, start, transition, drawn)
+    return hidden_paths.sample(np.ascontiguousarray(log), start, transition, drawn)
 
 
 def transitions(

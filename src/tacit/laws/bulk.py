@@ -1,10 +1,10 @@
 """Exact samplers, compiled: discrete Laplace and Gaussian, geometric skips, subsets.
 
-The algorithms are those of Canonne, Kamath and Steinke (2020), and for wide Gaussians the strips of
-`strips`, on a stream of random 32-bit words; `discrete` has them in plain Python. A double decides
-a coin or a floor only where it can do so with certainty, and reports a doubt elsewhere: that sample
-is then computed by `discrete` from the same words. A call that runs out of words in the middle of a
-sample leaves them for the next try, so that long samples are as likely as they should be.
+Canonne, Kamath and Steinke (2020) for Laplace noise, strips for Gaussian noise, on a stream of
+random 32-bit words; `discrete` has them in plain Python. A double decides a coin or a floor only
+where it can do so with certainty, and reports a doubt elsewhere: that sample is then computed by
+`discrete` from the same words. A call that runs out of words in the middle of a sample leaves them
+for the next try, so that long samples are as likely as they should be.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import math
 import numba
 import numpy as np
 
-from tacit.laws.strips import FRACTION, STRIPS, TAIL
+from tacit.laws.discrete import FRACTION, STRIPS, TAIL
 
 LARGEST_LAPLACE = 2**56  # forty scales must fit in 62 bits
 SKIP_BITS = 32  # a unit's chance to be sampled is 1 - exp(-k / 2^32)
-_EXP_1, _EXP_HALF, _LOG_2 = math.exp(-1), math.exp(-0.5), math.log(2)
+_EXP_1, _LOG_2 = math.exp(-1), math.log(2)
 _MARGIN = 64.0  # of 2^32, a million times the error of a double's exp
 _STRIP_MARGIN = 2.0**-30  # of a chance, a thousand times the error of a double's
 _DOUBT = 2**62  # where the stream stands when a coin is in doubt
@@ -76,56 +76,18 @@ def _coin(chance, words, at):
 
 
 @_compiled
-def _exp_coin(numerator, denominator, words, at):
-    """True with probability exp(-numerator / denominator)."""
-    return _coin(np.exp(-float(numerator) / float(denominator)), words, at)
-
-
-@_compiled
-def _geometric(t, words, at):
-    """A pair (u, v) for which u + t v is k with probability proportional to exp(-k / t)."""
-    one = np.uint64(1)
-    u = _below(t, words, at)
-    while not _exp_coin(u, t, words, at) and at[0] <= words.size:
-        u = _below(t, words, at)
-    v = np.uint64(0)
-    while _coin(_EXP_1, words, at) and at[0] <= words.size:
-        v += one
-    return u, v
-
-
-@_compiled
 def _laplace(t, shift, words, at):
     """CKS Algorithm 2: P(x) proportional to exp(-|x| 2^shift / t)."""
     while at[0] <= words.size:
-        u, v = _geometric(t, words, at)
+        u = _below(t, words, at)
+        while not _coin(np.exp(-float(u) / float(t)), words, at) and at[0] <= words.size:
+            u = _below(t, words, at)
+        v = np.uint64(0)
+        while _coin(_EXP_1, words, at) and at[0] <= words.size:
+            v += np.uint64(1)
         size = np.int64((u + t * v) >> np.uint64(shift))
         negative = _word(words, at) >> np.uint64(31) == np.uint64(1)
         if not (negative and size == 0):
-            return -size if negative else size
-    return np.int64(0)
-
-
-@_compiled
-def _gaussian(s, words, at):
-    """CKS Algorithm 3 with an integer sigma = s, and s as the scale of the proposal."""
-    one = np.uint64(1)
-    while at[0] <= words.size:
-        u, v = _geometric(s, words, at)
-        negative = _word(words, at) >> np.uint64(31) == one
-        if negative and u == 0 and v == 0:
-            continue
-        # |y| - s = k s + r up to sign; exp(-(|y| - s)^2 / 2 s^2) factorises into coins.
-        k, r = (v - one, u) if v >= one else (np.uint64(0), s - u)
-        if r == s:
-            k, r = one, np.uint64(0)
-        accepted = _exp_coin(r * r, s * s << one, words, at)
-        for _ in range(k):
-            accepted = accepted and _exp_coin(r, s, words, at)
-        for _ in range(k * k):
-            accepted = accepted and _coin(_EXP_HALF, words, at)
-        if accepted:
-            size = np.int64(s * v + u)
             return -size if negative else size
     return np.int64(0)
 
@@ -142,27 +104,6 @@ def fill_laplace(out, done, t, shift, words):
         out[done] = value
         done, used = done + 1, at[0]
     return done, used, at[0] >= _DOUBT
-
-
-@_compiled
-def fill_gaussian(out, done, s, words):
-    """The same for the discrete Gaussian."""
-    at = np.zeros(1, np.int64)
-    used = 0
-    while done < out.size:
-        value = _gaussian(s, words, at)
-        if at[0] > words.size:
-            break
-        out[done] = value
-        done, used = done + 1, at[0]
-    return done, used, at[0] >= _DOUBT
-
-
-@_compiled
-def _strip_height(y, width, doublings, s, area):
-    """The chance to accept y in a strip, in units of its fractions: a double, so not exactly."""
-    z = float(y) / float(s)
-    return np.exp(-z * z / 2) * (2.0**doublings * (float(width) / float(area) * _STRIP_UNIT))
 
 
 @_compiled
@@ -198,7 +139,8 @@ def fill_strips(out, done, s, left, width, sure, area, words):
                 doublings += 1
             if fraction + w > _WHOLE:
                 return done, used, True
-            height = _strip_height(y, w, doublings, s, area)
+            z = float(y) / float(s)
+            height = np.exp(-z * z / 2) * (2.0**doublings * (float(w) / float(area) * _STRIP_UNIT))
             # Written so that what is not a number decides nothing.
             if not float(fraction + w) <= height * (1 - _STRIP_MARGIN):
                 if not float(fraction) >= height * (1 + _STRIP_MARGIN) + 1:

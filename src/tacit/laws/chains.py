@@ -12,8 +12,7 @@ from contextlib import suppress
 import numpy as np
 from scipy.optimize import minimize
 
-from tacit.laws import standard_normal
-from tacit.laws.arrays import Array, Uniform
+from tacit.laws.uniform import Array, Uniform, normals
 
 _LEAST_CURVE = 0.3
 _APART = 1e-2  # of the slopes that a curvature is taken from
@@ -41,7 +40,7 @@ def hamiltonian(
     found = []
     for step in range(steps + (draws - 1) * first):
         length = float(np.exp(log_length)) * (0.8 + 0.4 * float(uniform(1)[0]))
-        start = momentum = standard_normal.sample(size, uniform)
+        start = momentum = normals(size, uniform)
         there, count = z, int(np.clip(np.rint(_TRAJECTORY / length), 1, _LONGEST))
         momentum = momentum + 0.5 * length * pull(there)
         for i in range(count):
@@ -73,7 +72,7 @@ def random_walk(
     at, first = log_density(u), max(1, steps // 2)
     found = []
     for step in range(steps + (draws - 1) * first):
-        noise = standard_normal.sample(size, uniform)
+        noise = normals(size, uniform)
         there = u + shape @ noise
         then = log_density(there)
         chance = _chance(then - at)

@@ -11,23 +11,17 @@ import math
 import numba
 import numpy as np
 
-from tacit.laws.arrays import Array
 
-
-def sample(log_likelihood: Array, start: Array, transition: Array, uniform: Array) -> Array:
-    """States (sequences, times) from log-likelihoods (sequences, times, states).
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def sample(log_likelihood, start, transition, uniform):  # type: ignore[no-untyped-def]
+    """States (sequences, times) from contiguous log-likelihoods (sequences, times, states).
 
     `uniform` has a number strictly between 0 and 1 for each state that is drawn.
     """
-    return _sample(np.ascontiguousarray(log_likelihood), start, transition, uniform)
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def _sample(log_likelihood, start, transition, uniform):  # type: ignore[no-untyped-def]
     sequences, times, states = log_likelihood.shape
     path = np.zeros((sequences, times), np.int64)
     filtered = np.empty((times, states))
-    chance = np.empty(states)
+    weight = np.empty(states)
     for r in range(sequences):
         for t in range(times):
             top = -np.inf
@@ -38,11 +32,11 @@ def _sample(log_likelihood, start, transition, uniform):  # type: ignore[no-unty
                 else:
                     for j in range(states):
                         prior += filtered[t - 1, j] * transition[j, k]
-                chance[k] = math.log(prior) + log_likelihood[r, t, k]
-                top = max(top, chance[k])
+                weight[k] = math.log(prior) + log_likelihood[r, t, k]
+                top = max(top, weight[k])
             total = 0.0
             for k in range(states):
-                filtered[t, k] = math.exp(chance[k] - top)
+                filtered[t, k] = math.exp(weight[k] - top)
                 total += filtered[t, k]
             for k in range(states):
                 filtered[t, k] /= total
@@ -50,13 +44,13 @@ def _sample(log_likelihood, start, transition, uniform):  # type: ignore[no-unty
             total = 0.0
             for k in range(states):
                 after = 1.0 if t == times - 1 else transition[k, path[r, t + 1]]
-                chance[k] = filtered[t, k] * after
-                total += chance[k]
+                weight[k] = filtered[t, k] * after
+                total += weight[k]
             target, mass, found = uniform[r, t] * total, 0.0, 0
             for k in range(states):
-                if chance[k] > 0.0:
+                if weight[k] > 0.0:
                     found = k
-                    mass += chance[k]
+                    mass += weight[k]
                     if mass > target:
                         break
             path[r, t] = found

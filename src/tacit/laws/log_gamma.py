@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tacit.laws import truncated_exponential
-from tacit.laws.arrays import Array, Uniform
+from tacit.laws.uniform import Array, Uniform, by_rejection, exponential
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
 
@@ -67,30 +66,8 @@ class LogGamma:
 
     def sample(self, uniform: Uniform) -> Array:
         """One z for each shape and rate."""
-        flat = LogGamma(*(np.ravel(v) for v in vars(self).values()))
-        envelope = _Envelope.of(flat)
-        d = np.empty(flat.shape.size)
-        left = np.arange(d.size)
-        while left.size:
-            tried, accepted = envelope.tried(flat, left, uniform)
-            d[left[accepted]] = tried[accepted]
-            left = left[~accepted]
-        drawn = flat.top + d
-        return np.clip(drawn, flat.top + flat.left, flat.top + flat.right).reshape(self.shape.shape)
-
-
-@dataclass(frozen=True)
-class _Envelope:
-    """Exponential up to `start`, constant to `end`, exponential from there, and their masses."""
-
-    start: Array
-    end: Array
-    rise: Array
-    fall: Array
-    masses: Array
-
-    @classmethod
-    def of(cls, law: LogGamma) -> _Envelope:
+        law = LogGamma(*(np.ravel(v) for v in vars(self).values()))
+        # The envelope rises exponentially up to `start`, is constant to `end`, and falls from there.
         first, last = law.touching
         # Beyond the interval no tangent is needed.
         first, last = np.maximum(first, law.left), np.minimum(last, law.right)
@@ -100,21 +77,22 @@ class _Envelope:
             end = np.where(last > 0, np.maximum(last + law.log(last) / fall, 0.0), law.right)
             before = np.where(first < 0, -np.expm1(-rise * (start - law.left)) / rise, 0.0)
             after = np.where(last > 0, -np.expm1(-fall * (law.right - end)) / fall, 0.0)
-        return cls(start, end, rise, fall, np.stack([before, end - start, after]))
+        envelope = np.stack([before, end - start, after, start, end, rise, fall])
 
-    def tried(self, law: LogGamma, which: Array, uniform: Uniform) -> tuple[Array, Array]:
-        """A proposal for each of some entries, and whether it is accepted."""
-        piece, inside, coin = uniform(3 * which.size).reshape(3, -1)
-        masses = self.masses[:, which]
-        piece = piece * masses.sum(axis=0)
-        is_left = piece < masses[0]
-        is_right = ~is_left & (piece >= masses[0] + masses[1])
-        start, end = self.start[which], self.end[which]
-        rate = np.where(is_left, self.rise[which], self.fall[which])
-        some = LogGamma(*(v[which] for v in vars(law).values()))
-        length = np.where(is_left, start - some.left, some.right - end)
-        away = truncated_exponential.of(inside, rate, length)
-        d = np.where(is_left, start - away, end + away)
-        d = np.where(is_left | is_right, d, start + inside * (end - start))
-        above = np.where(is_left | is_right, -rate * away, 0.0)
-        return d, np.log(coin) <= some.log(d) - above
+        def propose(rows: Array, _: int) -> tuple[Array, Array]:
+            piece, inside, coin = uniform(3 * rows.size).reshape(3, -1)
+            before, flat, after, start, end, rise, fall = envelope[:, rows]
+            piece = piece * (before + flat + after)
+            is_left = piece < before
+            is_right = ~is_left & (piece >= before + flat)
+            some = LogGamma(*(v[rows] for v in vars(law).values()))
+            rate = np.where(is_left, rise, fall)
+            length = np.where(is_left, start - some.left, some.right - end)
+            away = exponential(inside, rate, length)
+            d = np.where(is_left, start - away, end + away)
+            d = np.where(is_left | is_right, d, start + inside * (end - start))
+            above = np.where(is_left | is_right, -rate * away, 0.0)
+            return d[:, None], (np.log(coin) <= some.log(d) - above)[:, None]
+
+        z = law.top + by_rejection(law.shape.shape, propose)
+        return np.clip(z, law.top + law.left, law.top + law.right).reshape(self.shape.shape)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import gammainc, gammaln, ndtr
 
-from tacit.laws.arrays import Array
+from tacit.laws.uniform import Array
 
 
 def log_volume(u: Array) -> float:

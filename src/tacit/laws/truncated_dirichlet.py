@@ -17,8 +17,8 @@ import math
 
 import numpy as np
 
-from tacit.laws.arrays import Array, Uniform
 from tacit.laws.log_gamma import LogGamma
+from tacit.laws.uniform import Array, Uniform, by_rejection
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 _DEPTH = 40.0  # densities e^-40 below the largest are left out of integrals
@@ -40,9 +40,8 @@ def sample(concentration: Array, truncation: float, uniform: Uniform) -> Array:
     low, high = math.log(truncation), math.log1p(-(levels - 1) * truncation)
     rate = _rate(small, largest, truncation)
     peak = _peak(rate, largest, truncation, levels)
-    drawn = np.empty((rows, levels))
-    left, times = np.arange(rows), 1
-    while left.size:
+
+    def propose(left: Array, times: int) -> tuple[Array, Array]:
         tried = np.repeat(left, times)
         law = LogGamma.of(small[tried], rate[tried, None], low, high)
         x = np.exp(law.sample(uniform))
@@ -50,14 +49,12 @@ def sample(concentration: Array, truncation: float, uniform: Uniform) -> Array:
         beyond = (1 - rest) - peak[tried]
         with np.errstate(divide="ignore", invalid="ignore"):
             shrunk = np.log1p(-beyond / (1 - peak[tried]))
-            chance = (largest[tried] - 1) * shrunk + rate[tried] * beyond
-            accepted = (rest >= truncation) & (np.log(uniform(tried.size)) <= chance)
-        accepted = accepted.reshape(left.size, times)
-        done, first = accepted.any(axis=1), accepted.argmax(axis=1)
-        which = np.flatnonzero(done) * times + first[done]
-        drawn[left[done]] = np.column_stack([x, rest])[which]
-        left = left[~done]
-        times = max(times, min(2 * times, _AT_ONCE // max(left.size * levels, 1)))
+            log_probability = (largest[tried] - 1) * shrunk + rate[tried] * beyond
+            accepted = (rest >= truncation) & (np.log(uniform(tried.size)) <= log_probability)
+        x = np.column_stack([x, rest]).reshape(left.size, times, levels)
+        return x, accepted.reshape(left.size, times)
+
+    drawn = by_rejection((rows, levels), propose, _AT_ONCE // levels)
     out = np.empty_like(drawn)
     np.put_along_axis(out, order, drawn, axis=1)
     return out

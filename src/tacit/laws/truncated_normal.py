@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import log_ndtr
 
-from tacit.laws import standard_normal, truncated_exponential
-from tacit.laws.arrays import Array, Uniform
+from tacit.laws.uniform import Array, Uniform, by_rejection, exponential, normal, normals
 
 
 def shares(slope: float, curve: float, size: int, uniform: Uniform) -> Array:
@@ -22,28 +21,24 @@ def shares(slope: float, curve: float, size: int, uniform: Uniform) -> Array:
         slope = curve - slope
     wide = np.sqrt(curve)
     top = slope**2 / (2 * curve) if slope > 0 else 0.0
-    drawn = np.empty(size)
-    left = np.arange(size)
-    while left.size:
-        u, coin = uniform(2 * left.size).reshape(2, -1)
+
+    def propose(rows: Array, _: int) -> tuple[Array, Array]:
+        u, coin = uniform(2 * rows.size).reshape(2, -1, 1)
         if wide <= 1 and -slope <= 1:
-            tried = u
-            log = slope * u - curve * u**2 / 2 - top
-        elif -slope >= wide:
-            tried = truncated_exponential.of(u, -slope, 1.0)
-            log = -0.5 * curve * tried**2
-        else:
-            tried = (standard_normal.of(u, coin) + slope / wide) / wide
-            log = np.where((tried >= 0) & (tried <= 1), 0.0, -np.inf)  # the coin is used up
-        accepted = np.log(coin) <= log
-        drawn[left[accepted]] = tried[accepted]
-        left = left[~accepted]
+            return u, np.log(coin) <= slope * u - curve * u**2 / 2 - top
+        if -slope >= wide:
+            tried = exponential(u, -slope, 1.0)
+            return tried, np.log(coin) <= -0.5 * curve * tried**2
+        tried = (normal(u, coin) + slope / wide) / wide  # the coin is used up
+        return tried, (tried >= 0) & (tried <= 1)
+
+    drawn = by_rejection((size,), propose)
     return 1 - drawn if flip else drawn
 
 
 def everywhere(slope: float, curve: float, size: int, uniform: Uniform) -> Array:
     """Independent draws from exp(slope s - curve s^2 / 2) on the whole line."""
-    return slope / curve + standard_normal.sample(size, uniform) / np.sqrt(curve)
+    return slope / curve + normals(size, uniform) / np.sqrt(curve)
 
 
 def log_mass(mean: Array, sd: float, low: float, high: float) -> Array:

@@ -16,8 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from tacit.laws import bulk
-from tacit.laws.discrete import OutOfWords, Stream
-from tacit.laws.strips import LARGEST_SIGMA, LEAST_SIGMA, strips
+from tacit.laws.discrete import LARGEST_SIGMA, LEAST_SIGMA, OutOfWords, Stream, strips
 from tacit.spec.release import Block, Noise
 from tacit.wall.statistics.statistic import Statistic
 
@@ -62,7 +61,7 @@ def fits_bulk(noise: Noise) -> bool:
     """Whether the compiled samplers can draw this law: a whole sigma, or a Laplace fraction."""
     scale = noise.scale / noise.grid
     if noise.family == "discrete_gaussian":
-        return scale.is_integer() and 1 <= scale <= LARGEST_SIGMA
+        return scale.is_integer() and LEAST_SIGMA <= scale <= LARGEST_SIGMA
     t, over = scale.as_integer_ratio()
     return 0 < t <= bulk.LARGEST_LAPLACE and over.bit_length() <= 60
 
@@ -104,8 +103,6 @@ def _filler(noise: Noise) -> tuple[_Filler, float]:
     scale, shift = np.uint64(t), over.bit_length() - 1
     if noise.family != "discrete_gaussian":
         return lambda out, done, left: bulk.fill_laplace(out, done, scale, shift, left), 6
-    if t < LEAST_SIGMA:
-        return lambda out, done, left: bulk.fill_gaussian(out, done, scale, left), 10
     cut = strips(t)
     table = (scale, cut.left, cut.width, cut.sure, np.uint64(cut.area))
     return lambda out, done, left: bulk.fill_strips(out, done, *table, left), cut.words

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from tacit.draws.uniforms import uniforms
-from tacit.laws import standard_normal, truncated_exponential
 from tacit.laws.log_gamma import LogGamma
+from tacit.laws.uniform import exponential, normal
 
 GRID = 2.0**-40
 FINE = GRID / 16
@@ -20,7 +20,7 @@ def neighbours(v):
 @pytest.mark.parametrize("length", [1e-3, 1.0, 1e3])
 def test_exponential_tails_are_dense(rate, length):
     v = np.concatenate([2.0 ** -np.arange(1, 120), np.linspace(1e-6, 1 - 1e-6, 1001)])
-    one, next_one = (truncated_exponential.of(u, rate, length) for u in neighbours(v))
+    one, next_one = (exponential(u, rate, length) for u in neighbours(v))
     assert np.all((one >= 0) & (one <= length * (1 + 1e-12)))
     # relative to the piece beyond 1, where doubles are no finer
     assert np.all(np.abs(one - next_one) <= FINE * max(1, length))
@@ -28,17 +28,17 @@ def test_exponential_tails_are_dense(rate, length):
 
 def test_exponential_numbers_have_their_law():
     v = (np.arange(100_000) + 0.5) / 100_000
-    x = truncated_exponential.of(v, 3.0, 0.7)
+    x = exponential(v, 3.0, 0.7)
     share = -np.expm1(-3.0 * x) / -np.expm1(-3.0 * 0.7)
     assert np.allclose(share, 1 - v, atol=1e-12)
 
 
 def test_normal_tails_are_dense():
     u = 2.0 ** -np.arange(1, 120)
-    one, next_one = (standard_normal.of(w, np.full_like(u, 0.01)) for w in neighbours(u))
+    one, next_one = (normal(w, np.full_like(u, 0.01)) for w in neighbours(u))
     assert np.all(np.abs(one - next_one) <= FINE)
     angles = np.linspace(1e-6, 1 - 1e-6, 1001)
-    one, next_one = (standard_normal.of(np.full_like(w, 1e-6), w) for w in neighbours(angles))
+    one, next_one = (normal(np.full_like(w, 1e-6), w) for w in neighbours(angles))
     assert np.all(np.abs(one - next_one) <= FINE)
 
 
