@@ -10,7 +10,7 @@ import math
 from pathlib import Path
 
 from tacit.accounting import epsilon, exponential_epsilon, noise_multiplier
-from tacit.accounting.strong import advanced_composition
+from tacit.accounting.rdp import advanced_composition
 
 PAGE = Path(__file__).parent.parent / "docs" / "reproductions" / "accounting.md"
 

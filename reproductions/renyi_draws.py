@@ -12,9 +12,9 @@ import numpy as np
 from scipy.special import gammaln
 
 from tacit.accounting.gaussian import check_delta, check_positive
-from tacit.accounting.geometry import sensitivity_factor
-from tacit.accounting.grid import Array
+from tacit.accounting.pld import Array
 from tacit.accounting.rdp import ORDERS, convert
+from tacit.accounting.sums import sensitivity_factor
 from tacit.spec.schema import Neighbours
 
 

@@ -10,8 +10,8 @@ from war_logs_data import Panel
 from war_logs_measures import AWARE, NONE, OPS, OPS100, PAPER, Effort, posterior
 
 import tacit
+from tacit.draws.draw import uniforms
 from tacit.draws.states import paths, resolve_states, transitions
-from tacit.draws.uniforms import uniforms
 from tacit.posterior import HiddenStatesPosterior
 from tacit.public import seeded_entropy
 from tacit.spec.protocols import Sweep

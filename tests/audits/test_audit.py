@@ -198,7 +198,7 @@ def test_draws_of_a_mean_with_another_law_are_noticed():
             warmer = (replace(noise[0], scale=1.2 * noise[0].scale),)
             return super().sample(statistic, warmer, words)
 
-    warm = Warm(resolved.query, resolved.schema, resolved.blocks)
+    warm = Warm(**vars(resolved))
     assert means_p_value(warm, 1.0, 20_000) < ALARM
 
 

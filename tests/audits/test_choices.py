@@ -48,7 +48,7 @@ def test_a_metropolis_rule_gives_itself_away_for_good():
     [
         (ChoiceAnswer, "choice, replace_one"),
         (StatesAnswer, "paths of hidden states, rep"),
-        (DensityAnswer, "draw among points, rep"),
+        (ChoiceAnswer, "draw among points, rep"),
         (DensityAnswer, "chain of a log-likelihood, its target, rep"),
     ],
     ids=lambda k: getattr(k, "__name__", k),

@@ -13,7 +13,7 @@ from scipy.special import logsumexp
 from scipy.stats import chi2
 
 import tacit
-from tacit.accounting.ranges import choice_range
+from tacit.accounting.draws import choice_range
 from tacit.accounting.sums import steps_of
 from tacit.draws.choice import resolve_choice
 from tacit.public import seeded_entropy

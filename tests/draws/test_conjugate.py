@@ -10,7 +10,7 @@ from scipy.stats import kstest
 import tacit
 from tacit.accounting.draws import GRID, draw_range
 from tacit.draws.conjugate import to_grid
-from tacit.draws.uniforms import uniforms
+from tacit.draws.draw import uniforms
 from tacit.wall.noise import os_entropy
 from tests.conftest import without_note
 

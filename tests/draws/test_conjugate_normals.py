@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import kstest, norm
 
 import tacit
-from tacit.accounting.draws import GRID, draw_range, draw_slope
+from tacit.accounting.draws import GRID, draw_gradient, draw_range
 from tacit.accounting.gaussian import gaussian_mu
 from tacit.draws.conjugate import ConjugateAnswer
 from tacit.spec.draws import BallRegression, BoundedNormal
@@ -98,7 +98,7 @@ def test_the_charge_and_what_the_ledger_says(law):
     assert event["query"]["law"] == law.to_dict()
     span = draw_range(law, schema())
     assert event["range"] == (None if math.isinf(span) else pytest.approx(span))
-    slope, curve = draw_slope(law, schema())
+    slope, curve = draw_gradient(law, schema())
     if law is LINE:
         assert "Gaussian" in certificate.accountant
         mu = gaussian_mu(1.0, 1e-6)

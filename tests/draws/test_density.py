@@ -154,7 +154,7 @@ def test_log_probabilities_move_within_epsilon(relation, rows, of_row):
     public = schema(relation, rows)
     resolved = resolve_density(among_points(of_row), public)
     calibration = calibrated(resolved, queries.Exponential(1))
-    heat, grid = calibration.noise[0].scale, resolved.scores.scores.exact()[0].grid
+    heat, grid = calibration.noise[0].scale, resolved.scores.exact()[0].grid
     values = (-1.0, -0.2, 0.3, 0.7, 1.0)
     kinds = [(i,) for i in range(5)] if rows is None else [(0, 0), (4, 4), (2, 3), (0,)]
 

@@ -12,7 +12,7 @@ from scipy.stats import kstest, norm
 import tacit
 from tacit.accounting import logistic as cost
 from tacit.draws import logistic as _logistic
-from tacit.draws.logistic import in_blocks, minimum, resolve_logistic, slope
+from tacit.draws.logistic import gradient, in_blocks, minimum, resolve_logistic
 from tacit.laws.uniform import normals_from_words as normals
 from tacit.public import seeded_entropy
 from tacit.sources.data import open_data
@@ -162,7 +162,7 @@ def test_rounding_errors_of_a_slope_are_below_their_bound():
     v = rng.normal(size=(3000, 7))
     v /= np.linalg.norm(v, axis=1, keepdims=True)
     theta = rng.normal(size=7) * 20
-    computed = slope(in_blocks(v), theta[:, None])[:, 0]
+    computed = gradient(in_blocks(v), theta[:, None])[:, 0]
     with mpmath.workdps(60):
         exact = [mpmath.mpf(0)] * 7
         for row in v:
@@ -172,7 +172,7 @@ def test_rounding_errors_of_a_slope_are_below_their_bound():
             pull = 1 / (1 + mpmath.exp(at))
             exact = [e - pull * mpmath.mpf(float(a)) for e, a in zip(exact, row)]
         off = [float(mpmath.mpf(float(c)) - e) for c, e in zip(computed, exact)]
-    bound = cost.slope_error(3000, 7, float(np.linalg.norm(theta)))
+    bound = cost.gradient_error(3000, 7, float(np.linalg.norm(theta)))
     assert np.linalg.norm(off) < bound < 1e-8
 
 

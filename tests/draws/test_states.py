@@ -12,7 +12,7 @@ from scipy.stats import chi2, kstest
 
 import tacit
 from tacit.accounting.bounded_range import exponential_epsilon
-from tacit.accounting.ranges import level_width
+from tacit.accounting.draws import level_width
 from tacit.draws import states as _states
 from tacit.draws.states import resolve_states
 from tacit.public import seeded_entropy

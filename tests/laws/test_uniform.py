@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tacit.draws.uniforms import uniforms
+from tacit.draws.draw import uniforms
 from tacit.laws.log_gamma import LogGamma
 from tacit.laws.uniform import exponential, normal
 

@@ -11,9 +11,10 @@ from functools import cache
 import numpy as np
 from scipy.stats import kstest
 
-from tacit.accounting.ranges import calibrate_density
+from tacit.accounting.draws import calibrate_density
 from tacit.audit.draws import ALARM, ExactGame
 from tacit.audit.finite import Outcomes, finite_game, fits, largest_loss
+from tacit.draws.choice import ChoiceAnswer
 from tacit.draws.density import DensityAnswer, Loaded, resolve_density
 from tacit.sources.data import open_data
 from tacit.spec.columns import Real
@@ -44,13 +45,13 @@ def _query(region: Points | Box | Ball, draws: int = 1) -> DensityDraw:
     return DensityDraw(_steep(), "x", region, width=_WIDTH, steps=60, draws=draws)
 
 
-def _scores(resolved: DensityAnswer, cells: list[float | None]) -> np.ndarray:
+def _scores(resolved: ChoiceAnswer | DensityAnswer, cells: list[float | None]) -> np.ndarray:
     """What rows say for each place, by the wall's own integers."""
     table = {"x": np.array([np.nan if x is None else x for x in cells])}
     statistic = resolved.evaluate(open_data(table, resolved.schema), ())  # type: ignore[arg-type]
     if isinstance(statistic, Loaded):
         return np.array([resolved.score(place, statistic.data) for place in _PLACES])
-    return statistic.integers * resolved.scores.scores.exact()[0].grid  # type: ignore[union-attr]
+    return statistic.integers * resolved.scores.exact()[0].grid
 
 
 def _game(region: Points | Box | Ball, neighbours: Neighbours, *, cut: bool) -> ExactGame:

@@ -11,15 +11,16 @@ from typing import Any
 import numpy as np
 
 from tacit.accounting import Calibration
-from tacit.accounting.ranges import calibrate_range, choice_range
+from tacit.accounting.draws import calibrate_density, calibrate_range, choice_range
+from tacit.draws.draw import Draw, exponential
 from tacit.laws.discrete import Stream
 from tacit.sources.data import AnySource
 from tacit.spec.choice import Choice
-from tacit.spec.mechanisms import Exponential
+from tacit.spec.density import DensityDraw
 from tacit.spec.release import Block, Noise
 from tacit.spec.schema import Schema
 from tacit.wall.noise import Entropy, settled
-from tacit.wall.statistics.statistic import Statistic, refuse_mechanism
+from tacit.wall.statistics.statistic import Statistic
 from tacit.wall.steps.lease import Loaded
 from tacit.wall.steps.sums import BoundedSums, resolve_sum
 
@@ -28,38 +29,21 @@ _MOST_HALVINGS = 256
 
 
 @dataclass(frozen=True)
-class ChoiceAnswer:
-    """A choice whose scores have been compiled."""
+class ChoiceAnswer(Draw):
+    """A choice, or several draws among points, whose scores have been compiled."""
 
-    query: Choice
-    schema: Schema
-    blocks: tuple[Block, ...]
     scores: BoundedSums
-
-    stepwise = True
-
-    @property
-    def span(self) -> float:
-        return choice_range(self.scores.bounds[0], self.schema)
+    log_weights: tuple[float, ...]
+    draws: int = 1
 
     @property
-    def assumptions(self) -> tuple[str, ...]:
-        return self.scores.assumptions
+    def stepwise(self) -> bool:
+        return isinstance(self.query, Choice)
 
     def calibrate(self, mechanism: Any) -> Calibration:
-        if not isinstance(mechanism, Exponential):
-            refuse_mechanism("tacit.queries.Exponential(epsilon) for a draw", mechanism)
-        return calibrate_range(mechanism, self.span, 1.0)
-
-    def at_temperature(self, heat: float) -> tuple[Noise, ...]:
-        return (Noise("draw", heat, 1.0),)
-
-    def exact(self) -> tuple[Noise, ...]:
-        """The options' own probabilities: temperature 1."""
-        return self.at_temperature(1.0)
-
-    def bound(self, noise: Noise) -> dict[str, Any]:
-        return {"range": self.span}
+        if isinstance(self.query, Choice):
+            return calibrate_range(exponential(mechanism), self.span, *self.grids)
+        return calibrate_density(exponential(mechanism), self.query, self.schema)
 
     def evaluate(self, source: AnySource, noise: tuple[Noise, ...]) -> Statistic:
         return self.scores.evaluate(source, self.scores.exact())
@@ -73,22 +57,16 @@ class ChoiceAnswer:
     def sample(
         self, statistic: Statistic, noise: tuple[Noise, ...], entropy: Entropy
     ) -> np.ndarray:
-        """The number of one option."""
-        return self.several(statistic, noise, entropy, 1)
-
-    def several(
-        self, statistic: Statistic, noise: tuple[Noise, ...], entropy: Entropy, count: int
-    ) -> np.ndarray:
-        """So many options of the same law, by rejection with exact coins."""
+        """The numbers of options, by rejection with exact coins."""
         # proof: choice-exact. No double decides anything here.
         step = Fraction(self.scores.exact()[0].grid) / Fraction(noise[0].scale)
         scores = [
             int(steps) * step + Fraction(weight)
-            for steps, weight in zip(statistic.integers, self.query.log_weights, strict=True)
+            for steps, weight in zip(statistic.integers, self.log_weights, strict=True)
         ]
         top = max(scores)
         short = [top - score for score in scores]
-        # Proposed with a chance of 2^-m, at least exp(-short) and at most some twice that.
+        # Proposed with probability 2^-m, at least exp(-short) and at most some twice that.
         halvings = [min(int(each * _LOG2_E), _MOST_HALVINGS) for each in short]
         ends = list(accumulate(1 << (_MOST_HALVINGS - m) for m in halvings))
 
@@ -99,9 +77,20 @@ class ChoiceAnswer:
                 if stream.coin(each.numerator, each.denominator, halvings[option]):
                     return option
 
-        return np.array([settled(choose, entropy(64), entropy)[0] for _ in range(count)], np.int64)
+        drawn = [settled(choose, entropy(64), entropy)[0] for _ in range(self.draws)]
+        return np.array(drawn, np.int64)
 
 
 def resolve_choice(query: Choice, schema: Schema) -> ChoiceAnswer:
     """Compile the scores. Opens no data."""
-    return ChoiceAnswer(query, schema, (Block("choice", ()),), resolve_sum(query.scores, schema))
+    return choice_among(query, query, Block("choice", ()), schema)
+
+
+def choice_among(
+    query: Choice | DensityDraw, choice: Choice, block: Block, schema: Schema
+) -> ChoiceAnswer:
+    """The answer to a query that is a choice among options."""
+    scores = resolve_sum(choice.scores, schema)
+    span, draws = choice_range(scores.bounds[0], schema), getattr(query, "draws", 1)
+    public = query, schema, (block,), span, (1.0,), scores.assumptions
+    return ChoiceAnswer(*public, scores, choice.log_weights, draws)

@@ -9,18 +9,18 @@ as shares of their ball's radius.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from tacit.accounting import Calibration
 from tacit.accounting.draws import GRID, calibrate_draw, draw_range
-from tacit.draws.uniforms import uniforms
+from tacit.draws.draw import FLOAT_DRAW, STEPS, Draw, exponential, uniforms
 from tacit.laws import ball_normal, truncated_dirichlet, truncated_normal
 from tacit.spec.draws import BallRegression, BoundedNormal, ConjugateDraw, TruncatedDirichlet
 from tacit.spec.errors import QueryError
 from tacit.spec.keys import labels_of, name_of
-from tacit.spec.mechanisms import Exponential
 from tacit.spec.moments import Moments, scale_of
 from tacit.spec.queries import Counts
 from tacit.spec.release import Axis, Block, Noise
@@ -28,29 +28,18 @@ from tacit.spec.schema import Schema
 from tacit.wall.noise import Entropy
 from tacit.wall.statistics.counts import count_cells
 from tacit.wall.statistics.moments import moment_values, resolve_moments
-from tacit.wall.statistics.statistic import Statistic, refuse_mechanism
+from tacit.wall.statistics.statistic import Statistic
 from tacit.wall.steps.lease import Loaded
 
-_STEPS = round(1 / GRID)
 _FAR = 2.0**60  # steps of a mean without bounds, within 64 bits
 _LEAST = 1e-4
-FLOAT_DRAW = (
-    "float draw: computed in double precision and rounded to multiples of 2^-40; the guarantee is "
-    "that of the exact law"
-)
 
 
 @dataclass(frozen=True)
-class ConjugateAnswer:
+class ConjugateAnswer(Draw):
     """A draw with what is public about its columns."""
 
     query: ConjugateDraw
-    schema: Schema
-    blocks: tuple[Block, ...]
-
-    @property
-    def assumptions(self) -> tuple[str, ...]:
-        return (FLOAT_DRAW,)
 
     @property
     def counts(self) -> Counts:
@@ -62,26 +51,8 @@ class ConjugateAnswer:
     def stepwise(self) -> bool:
         return self.query.draws == 1 and isinstance(self.query.law, TruncatedDirichlet)
 
-    @property
-    def span(self) -> float:
-        return draw_range(self.query.law, self.schema)
-
-    def at_temperature(self, heat: float) -> tuple[Noise, ...]:
-        return (Noise("draw", heat, GRID),)
-
     def calibrate(self, mechanism: Any) -> Calibration:
-        if not isinstance(mechanism, Exponential):
-            refuse_mechanism("tacit.queries.Exponential(epsilon) for a draw", mechanism)
-        return calibrate_draw(mechanism, self.query, self.schema)
-
-    def exact(self) -> tuple[Noise, ...]:
-        """The posterior itself: temperature 1."""
-        return self.at_temperature(1.0)
-
-    def bound(self, noise: Noise) -> dict[str, Any]:
-        """What the temperature is for, as the ledger records it."""
-        span = self.span
-        return {"range": None if np.isinf(span) else span, "draws": self.query.draws}
+        return calibrate_draw(exponential(mechanism), self.query, self.schema)
 
     def evaluate(self, source: Any, noise: tuple[Noise, ...]) -> Statistic:
         """The statistics of all complete rows. A missing value adds nothing to the likelihood."""
@@ -101,8 +72,7 @@ class ConjugateAnswer:
         self, statistic: Statistic, noise: tuple[Noise, ...], entropy: Entropy
     ) -> np.ndarray:
         """Draws of the tempered posterior, as points of the grid within its bounds."""
-        query, temperature = self.query, noise[0].scale
-        uniform = lambda n: uniforms(entropy, n)  # noqa: E731
+        query, temperature, uniform = self.query, noise[0].scale, partial(uniforms, entropy)
         with np.errstate(all="ignore"):
             match query.law:
                 case TruncatedDirichlet(truncation=truncation):
@@ -113,14 +83,14 @@ class ConjugateAnswer:
                 case BoundedNormal(bounded=bounded):
                     law = normal_law(query, self.moments(statistic), temperature, self.schema)
                     sample = truncated_normal.shares if bounded else truncated_normal.everywhere
-                    least, most = (0, _STEPS) if bounded else (-_FAR, _FAR)
+                    least, most = (0, STEPS) if bounded else (-_FAR, _FAR)
                     drawn = sample(*law, query.draws, uniform)
-                    return np.clip(np.rint(drawn * _STEPS), least, most).astype(np.int64)
+                    return np.clip(np.rint(drawn * STEPS), least, most).astype(np.int64)
                 case BallRegression(radius=radius):
                     centre, precision = regression_law(query, self.moments(statistic), temperature)
                     each = np.stack([centre] * query.draws), np.stack([precision] * query.draws)
                     drawn = ball_normal.sample(each[0], each[1], radius, uniform)
-                    return np.trunc(drawn / radius * _STEPS).astype(np.int64).ravel()
+                    return np.trunc(drawn / radius * STEPS).astype(np.int64).ravel()
 
     def moments(self, statistic: Statistic) -> np.ndarray:
         """The moments' matrix, number of rows in its corner, from their steps."""
@@ -148,7 +118,8 @@ def resolve_draw(query: ConjugateDraw, schema: Schema) -> ConjugateAnswer:
         case BallRegression(features=features) as law:
             resolve_moments(moments_of(law), schema)
             block = Block("coef", (each, Axis("feature", ("(constant)", *features))))
-    return ConjugateAnswer(query, schema, (block,))
+    span = draw_range(query.law, schema)
+    return ConjugateAnswer(query, schema, (block,), span, (GRID,), (FLOAT_DRAW,))
 
 
 def _check_comparable(law: BoundedNormal, middle: float, half: float) -> None:
@@ -194,7 +165,7 @@ def concentration(query: ConjugateDraw, counts: np.ndarray, temperature: float) 
 def normal_law(
     query: ConjugateDraw, moments: np.ndarray, temperature: float, schema: Schema
 ) -> tuple[float, float]:
-    """Slope and curve of the law of the draw, in the units in which it leaves.
+    """Gradient at the origin and curvature of the log density, in the units of the release.
 
     Everything is measured from their origin: no large numbers are taken from each other.
     """
@@ -227,9 +198,9 @@ def regression_law(
 
 def to_grid(probability: np.ndarray, truncation: float) -> np.ndarray:
     """Whole steps that sum to one in each row, none below the truncation."""
-    least = int(np.ceil(truncation * _STEPS))
-    steps = np.maximum(np.rint(probability * _STEPS).astype(np.int64), least)
+    least = int(np.ceil(truncation * STEPS))
+    steps = np.maximum(np.rint(probability * STEPS).astype(np.int64), least)
     # The largest takes up what rounding moved: at most a step for each level.
     rows, largest = np.arange(len(steps)), probability.argmax(axis=1)
-    steps[rows, largest] += _STEPS - steps.sum(axis=1)
+    steps[rows, largest] += STEPS - steps.sum(axis=1)
     return steps

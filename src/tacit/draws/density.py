@@ -8,35 +8,32 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 
 from tacit.accounting import Calibration
-from tacit.accounting.draws import GRID
-from tacit.accounting.ranges import calibrate_density, choice_range, density_bound
-from tacit.draws.choice import ChoiceAnswer, resolve_choice
-from tacit.draws.conjugate import FLOAT_DRAW
-from tacit.draws.uniforms import uniforms
+from tacit.accounting.draws import GRID, calibrate_density, choice_range, density_bound
+from tacit.draws.choice import ChoiceAnswer, choice_among
+from tacit.draws.draw import FLOAT_DRAW, STEPS, Draw, exponential, uniforms
 from tacit.laws import chains
 from tacit.laws.regions import BallMap, BoxMap, log_volume
+from tacit.laws.uniform import Uniform
 from tacit.sources.data import AnySource, Data, load
 from tacit.spec.choice import Choice
-from tacit.spec.density import Ball, Box, DensityDraw, Points
+from tacit.spec.density import Box, DensityDraw, Points
 from tacit.spec.errors import QueryError
 from tacit.spec.kernels import Contribution, Kernel
-from tacit.spec.mechanisms import Exponential
 from tacit.spec.programs import Program, trace
 from tacit.spec.release import Axis, Block, Noise
 from tacit.spec.schema import Schema
 from tacit.spec.sums import Bound, BoundedSum
 from tacit.wall.noise import Entropy
-from tacit.wall.statistics.statistic import Statistic, refuse_mechanism
+from tacit.wall.statistics.statistic import Statistic
 from tacit.wall.steps.programs import refuse_debugging
 from tacit.wall.steps.sums import BoundedSums, resolve_sum
 
-_STEPS = round(1 / GRID)
 LogPrior = Callable[[np.ndarray], tuple[float, np.ndarray]]
 
 
@@ -49,46 +46,17 @@ class Loaded(Statistic):
 
 
 @dataclass(frozen=True)
-class DensityAnswer:
-    """A draw whose maps have been compiled. `scores` is a choice among points, or the score of
-    one place for a chain."""
+class DensityAnswer(Draw):
+    """A chain whose programs have been compiled: the score of one place, and its gradient."""
 
-    query: DensityDraw
-    schema: Schema
-    blocks: tuple[Block, ...]
-    scores: ChoiceAnswer | BoundedSums
+    scores: BoundedSums
     slopes: BoundedSums | None
     log_prior: LogPrior
 
-    @property
-    def span(self) -> float:
-        return choice_range(density_bound(self.query, self.schema), self.schema)
-
-    @property
-    def assumptions(self) -> tuple[str, ...]:
-        slopes = () if self.slopes is None else self.slopes.assumptions
-        if isinstance(self.scores, ChoiceAnswer):
-            return self.scores.assumptions
-        return tuple(dict.fromkeys((*self.scores.assumptions, *slopes, FLOAT_DRAW)))
-
     def calibrate(self, mechanism: Any) -> Calibration:
-        if not isinstance(mechanism, Exponential):
-            refuse_mechanism("tacit.queries.Exponential(epsilon) for a draw", mechanism)
-        return calibrate_density(mechanism, self.query, self.schema)
-
-    def at_temperature(self, heat: float) -> tuple[Noise, ...]:
-        return (Noise("draw", heat, 1.0 if isinstance(self.scores, ChoiceAnswer) else GRID),)
-
-    def exact(self) -> tuple[Noise, ...]:
-        """The posterior itself: temperature 1."""
-        return self.at_temperature(1.0)
-
-    def bound(self, noise: Noise) -> dict[str, Any]:
-        return {"range": self.span, "draws": self.query.draws}
+        return calibrate_density(exponential(mechanism), self.query, self.schema)
 
     def evaluate(self, source: AnySource, noise: tuple[Noise, ...]) -> Statistic:
-        if isinstance(self.scores, ChoiceAnswer):
-            return self.scores.evaluate(source, noise)
         data = load(source, self.schema, self.query.columns)
         slopes = None
         if self.slopes is not None:
@@ -99,71 +67,70 @@ class DensityAnswer:
     def sample(
         self, statistic: Statistic, noise: tuple[Noise, ...], entropy: Entropy
     ) -> np.ndarray:
-        if isinstance(self.scores, ChoiceAnswer):
-            return self.scores.several(statistic, noise, entropy, self.query.draws)
         assert isinstance(statistic, Loaded)
         with np.errstate(all="ignore"):
-            return self._chain(statistic, noise[0].scale, lambda n: uniforms(entropy, n))
+            return self._chain(statistic, noise[0].scale, partial(uniforms, entropy))
 
-    def _chain(
-        self, loaded: Loaded, heat: float, uniform: Callable[[int], np.ndarray]
-    ) -> np.ndarray:
+    def _chain(self, loaded: Loaded, temperature: float, uniform: Uniform) -> np.ndarray:
         """Where a Metropolis chain ends, as steps of the grid. Its path stays here."""
         query, region = self.query, self.query.region
-        assert not isinstance(region, Points)
-        onto = _onto(region)
+        if isinstance(region, Box):
+            onto: BoxMap | BallMap = BoxMap(np.array(region.low), np.array(region.high))
+        else:
+            onto = BallMap(region.size, region.radius)
 
         def log_density(u: np.ndarray) -> float:
             place = onto.place(u)
             # proof: density-range. The data enter by this whole number alone.
-            value = self.score(place, loaded.data) / heat + self.log_prior(place)[0]
+            value = self.score(place, loaded.data) / temperature + self.log_prior(place)[0]
             return value + log_volume(u) if np.isfinite(value) else -np.inf
 
-        def slope(u: np.ndarray) -> np.ndarray:
+        def gradient(u: np.ndarray) -> np.ndarray:
             place = onto.place(u)
-            pull = self._slope(place, loaded.slope_data) / heat + self.log_prior(place)[1]
-            return onto.pulled(u, pull)
+            assert self.slopes is not None
+            assert loaded.slope_data is not None
+            likelihood = _sum_at(self.slopes, place, loaded.slope_data) / temperature
+            return onto.pulled(u, likelihood + self.log_prior(place)[1])
 
         given = query.steps, query.draws, uniform
         if self.slopes is None:
             ends = chains.random_walk(log_density, region.size, *given)
         else:
-            ends = chains.hamiltonian(log_density, slope, region.size, *given)
+            ends = chains.hamiltonian(log_density, gradient, region.size, *given)
         shares = np.array([onto.share(u) for u in ends])
-        low = 0 if isinstance(region, Box) else -_STEPS
-        return np.clip(np.trunc(shares * _STEPS), low, _STEPS).astype(np.int64).ravel()
+        low = 0 if isinstance(region, Box) else -STEPS
+        return np.clip(np.trunc(shares * STEPS), low, STEPS).astype(np.int64).ravel()
 
     def score(self, place: np.ndarray, data: Data) -> float:
         """The sum over units of what each says for a place, in log-likelihood."""
-        assert isinstance(self.scores, BoundedSums)
-        asked = self.scores.at((place, *self.scores.query.state[1:]))
-        noise = asked.exact()
-        return int(asked.sum(data, np.arange(data.units), noise)[0]) * noise[0].grid
-
-    def _slope(self, place: np.ndarray, data: Data | None) -> np.ndarray:
-        assert self.slopes is not None
-        assert data is not None
-        asked = self.slopes.at((place, *self.slopes.query.state[1:]))
-        noise = asked.exact()
-        return asked.sum(data, np.arange(data.units), noise) * noise[0].grid
+        return float(_sum_at(self.scores, place, data)[0])
 
 
-def resolve_density(query: DensityDraw, schema: Schema) -> DensityAnswer:
+def _sum_at(sums: BoundedSums, place: np.ndarray, data: Data) -> np.ndarray:
+    """A sum over all units at a place, which comes first in its state."""
+    asked = sums.at((place, *sums.query.state[1:]))
+    noise = asked.exact()
+    return asked.sum(data, np.arange(data.units), noise) * noise[0].grid
+
+
+def resolve_density(query: DensityDraw, schema: Schema) -> ChoiceAnswer | DensityAnswer:
     """Check and compile the log-likelihood and the prior. Opens no data."""
     bound, region = density_bound(query, schema), query.region
     each = Axis("draw", range(query.draws))
     if isinstance(region, Points):
         state: Any = (region.theta, np.array([query.width]), *query.constants)
         scores = _scores(_at_points(query.kernel, state), query, bound, state)
-        choice = resolve_choice(Choice(scores, region.log_weights.tolist()), schema)
-        return DensityAnswer(query, schema, (Block("point", (each,)),), choice, None, _flat)
+        choice = Choice(scores, region.log_weights.tolist())
+        return choice_among(query, choice, Block("point", (each,)), schema)
     limits = np.array([query.lift, query.width])
     state = (region.centre, region.centre, limits, *query.constants)
-    scores = _scores(_centred(query.kernel, state), query, bound, state)
+    score = resolve_sum(_scores(_centred(query.kernel), query, bound, state), schema)
     slopes = None if query.slopes is None else resolve_sum(query.slopes, schema)
     block = Block("theta", (each, Axis("parameter", range(region.size))))
-    prior = _log_prior(query)
-    return DensityAnswer(query, schema, (block,), resolve_sum(scores, schema), slopes, prior)
+    said = score.assumptions if slopes is None else score.assumptions + slopes.assumptions
+    assumed = tuple(dict.fromkeys((*said, FLOAT_DRAW)))
+    public = query, schema, (block,), choice_range(bound, schema), (GRID,), assumed
+    return DensityAnswer(*public, score, slopes, _log_prior(query))
 
 
 def _scores(
@@ -172,17 +139,11 @@ def _scores(
     return BoundedSum(kernel, query.columns, state=state, blocks={"score": bound})
 
 
-def _onto(region: Box | Ball) -> BoxMap | BallMap:
-    if isinstance(region, Box):
-        return BoxMap(np.array(region.low), np.array(region.high))
-    return BallMap(region.size, region.radius)
-
-
 def _log_prior(query: DensityDraw) -> LogPrior:
     """The log prior and its gradient: closed forms, or a traced program that cannot call back."""
     match query.prior:
         case None:
-            return _flat
+            return lambda at: (0.0, np.zeros_like(at))
         case float(scale):
             return lambda at: (-0.5 * float(at @ at) / scale**2, -at / scale**2)
         case Program() as program:
@@ -208,10 +169,6 @@ def _traced_prior(program: Program, size: int) -> LogPrior:
     return at
 
 
-def _flat(at: np.ndarray) -> tuple[float, np.ndarray]:
-    return 0.0, np.zeros_like(at)
-
-
 def _at_points(kernel: Contribution, state: tuple[np.ndarray, ...]) -> Contribution:
     """A row at all points: its best has the width, and what falls short by more has none.
 
@@ -222,7 +179,7 @@ def _at_points(kernel: Contribution, state: tuple[np.ndarray, ...]) -> Contribut
     return _points_program(kernel, state[0].shape)
 
 
-def _centred(kernel: Contribution, state: tuple[np.ndarray, ...]) -> Contribution:
+def _centred(kernel: Contribution) -> Contribution:
     """A row at one place against the centre, lifted and cut to the width.
 
     The state is (place, centre, [lift, width], constants...).

@@ -42,14 +42,10 @@ _ROUNDS = 10**6  # never reached: steps that lower the objective come to an end
 
 
 @dataclass(frozen=True)
-class Course:
-    """The way of a Langevin chain.
+class Schedule:
+    """A Langevin chain: the prior's curvature, step sizes, initial sd, radius of its ball."""
 
-    The curvature of the prior, the sizes of its steps, the standard deviation of where it starts,
-    and the radius of the ball that it stays in.
-    """
-
-    curve: float
+    curvature: float
     sizes: np.ndarray
     start: float
     radius: float
@@ -78,7 +74,7 @@ class LogisticAnswer:
             case LogisticDraw(), Exponential():
                 found = cost.calibrate_logistic_draw(mechanism, self.query, self.schema, size)
                 if known:  # what cannot be is refused before it is paid for
-                    self._course(known, found.noise[0])
+                    self._schedule(known, found.noise[0])
                 return found
             case LogisticMinimum(), Gaussian():
                 found = cost.calibrate_minimum(mechanism, self.query, self.schema, size)
@@ -104,7 +100,7 @@ class LogisticAnswer:
     def bound(self, noise: Noise) -> dict[str, Any]:
         """What the noise is for, as the ledger records it."""
         if self.chains:
-            return {"slope": cost.slope_gap(self.schema), "temper": 1 / noise.scale}
+            return {"slope": cost.gradient_gap(self.schema), "temper": 1 / noise.scale}
         return {"rows_changed": cost.changed_rows(self.schema)}
 
     def evaluate(self, source: Source, noise: tuple[Noise, ...]) -> Statistic:
@@ -156,44 +152,46 @@ class LogisticAnswer:
         """Where the Langevin chains end, one for each draw."""
         assert isinstance(self.query, LogisticDraw)
         known = units_of(self.schema, units)
-        course, hidden = self._course(known, law)
+        schedule, hidden = self._schedule(known, law)
         weight = (1 / law.scale) * cost.row_weight(self.schema, known, len(vectors))
-        theta = langevin(vectors, weight, course, self.query.draws, entropy)
+        theta = langevin(vectors, weight, schedule, self.query.draws, entropy)
         return noised(_whole(theta.T, law.grid, units), (hidden,), self.blocks, entropy)
 
-    def _course(self, known: int, law: Noise) -> tuple[Course, Noise]:
-        """The way of a chain, and the noise that hides its rounding: by what is public alone."""
+    def _schedule(self, known: int, law: Noise) -> tuple[Schedule, Noise]:
+        """A chain's schedule, and the noise that hides its rounding: by what is public alone."""
         query, size, temper = self.query, self.design.size, 1 / law.scale
         assert isinstance(query, LogisticDraw)
         most = cost.weighed_rows(self.schema, known)
-        curve = cost.prior_curve(query, law.scale)
-        sizes = cost.step_sizes(curve, curve + temper * most * cost.CURVATURE, most, size)
+        curvature = cost.prior_curvature(query, law.scale)
+        sizes = cost.step_sizes(curvature, curvature + temper * most * cost.CURVATURE, most, size)
         wide = 2 * (math.sqrt(size) + 8) + math.sqrt(2 * temper * most * math.log(2))
-        radius = wide / math.sqrt(curve)
+        radius = wide / math.sqrt(curvature)
         # As wide as a posterior is, by a public guess: far out the losses hardly curve.
-        start = 1 / math.sqrt(curve + temper * guessed_curve(most, size))
-        mu = cost.slope_gap(self.schema) * temper / math.sqrt(curve) * cost.SHARE
-        off = cost.state_error(sizes, curve, temper, most, size, radius)
-        return Course(curve, sizes, start, radius), cost.rounding_noise(off, mu, law.grid, size)
+        start = 1 / math.sqrt(curvature + temper * guessed_curve(most, size))
+        mu = cost.gradient_gap(self.schema) * temper / math.sqrt(curvature) * cost.SHARE
+        off = cost.state_error(sizes, curvature, temper, most, size, radius)
+        return Schedule(curvature, sizes, start, radius), cost.rounding_noise(
+            off, mu, law.grid, size
+        )
 
     def _tilted(self, vectors: np.ndarray, units: int, law: Noise, entropy: Entropy) -> np.ndarray:
-        """The minimum of the objective with a random slope."""
+        """The minimum of the objective with a random gradient."""
         known = units_of(self.schema, units)
         off, hidden = self._rounding(known, law)
-        slope = law.scale * normals(entropy, self.design.size)
-        theta = minimum(vectors, self._ridge(known, law), slope, 2 * off)
+        gradient = law.scale * normals(entropy, self.design.size)
+        theta = minimum(vectors, self._ridge(known, law), gradient, 2 * off)
         return noised(_whole(theta, law.grid, units), (hidden,), self.blocks, entropy)
 
     def _rounding(self, known: int, law: Noise) -> tuple[float, Noise]:
-        """How far doubles can move the slope of the objective, and the noise that hides it."""
+        """How far doubles can move the gradient of the objective, and the noise that hides it."""
         size, sigma, ridge = self.design.size, law.scale, self._ridge(known, law)
         # A limit that was declared, and not counted, may be wrong.
         room = 1 if self.schema.neighbours == "replace_one" else 16
         most = room * self.schema.max_rows_per_unit * known
-        # The norm of the random slope, but for a chance of e^-128; and of the minimum then.
+        # The norm of the random gradient, but for a chance of e^-128; and of the minimum then.
         tilt = sigma * (math.sqrt(size) + 16)
         radius = (tilt + math.sqrt(tilt**2 + 2 * ridge * most * math.log(2))) / ridge
-        off = cost.slope_error(most, size, radius) + sigma * cost.normal_error(size)
+        off = cost.gradient_error(most, size, radius) + sigma * cost.normal_error(size)
         off += 2.0**-48 * ridge * radius
         return off, cost.rounding_noise(3 * off / ridge, cost.SHARE / sigma, law.grid, size)
 
@@ -212,17 +210,17 @@ def resolve_logistic(query: LogisticDraw | LogisticMinimum, schema: Schema) -> L
     return LogisticAnswer(query, schema, design, (block,))
 
 
-def slope(blocks: np.ndarray, theta: np.ndarray) -> np.ndarray:
-    """The slope of the sum of losses at each column of theta, from rows in blocks."""
+def gradient(blocks: np.ndarray, theta: np.ndarray) -> np.ndarray:
+    """The gradient of the sum of losses at each column of theta, from rows in blocks."""
     # proof: logistic-floats. Doubles are added up within blocks only.
-    pull = expit(-(blocks @ theta))
-    parts = blocks.transpose(0, 2, 1) @ pull
+    probability = expit(-(blocks @ theta))
+    parts = blocks.transpose(0, 2, 1) @ probability
     high = np.rint(parts * 2.0**20) * 2.0**-20
     return -(high.sum(axis=0) + (parts - high).sum(axis=0))
 
 
 def in_blocks(vectors: np.ndarray) -> np.ndarray:
-    """Rows in blocks of one size, filled up with zeros, which have no slope."""
+    """Rows in blocks of one size, filled up with zeros, which have no gradient."""
     rows, size = vectors.shape
     count = max(-(-rows // cost.BLOCK), 1)
     blocks = np.zeros((count, min(cost.BLOCK, max(rows, 1)), size))
@@ -231,31 +229,31 @@ def in_blocks(vectors: np.ndarray) -> np.ndarray:
 
 
 def langevin(
-    vectors: np.ndarray, weight: float, course: Course, chains: int, entropy: Entropy
+    vectors: np.ndarray, weight: float, schedule: Schedule, chains: int, entropy: Entropy
 ) -> np.ndarray:
     """The last states (coefficient, chain)."""
-    blocks, shape, radius = in_blocks(vectors), (vectors.shape[1], chains), course.radius
-    theta = course.start * normals(entropy, math.prod(shape)).reshape(shape)
-    for step in course.sizes:
+    blocks, shape, radius = in_blocks(vectors), (vectors.shape[1], chains), schedule.radius
+    theta = schedule.start * normals(entropy, math.prod(shape)).reshape(shape)
+    for step in schedule.sizes:
         # proof: logistic-langevin. A step back into the ball moves no two states apart.
         theta = theta / np.maximum(np.sqrt((theta**2).sum(axis=0)) / radius, 1.0)
-        drift = course.curve * theta + weight * slope(blocks, theta)
+        drift = schedule.curvature * theta + weight * gradient(blocks, theta)
         noise = normals(entropy, math.prod(shape)).reshape(shape)
         theta = theta - step * drift + math.sqrt(2 * step) * noise
     return theta / np.maximum(np.sqrt((theta**2).sum(axis=0)) / radius, 1.0)
 
 
 def minimum(vectors: np.ndarray, ridge: float, tilt: np.ndarray, tolerance: float) -> np.ndarray:
-    """Where the losses + ridge |theta|^2 / 2 + tilt'theta are least, up to a slope of tolerance.
+    """Where the losses + ridge |theta|^2 / 2 + tilt'theta are least, up to a gradient of tolerance.
 
     By Newton's method, and for any rows: a step of length log(1 + d) instead of d lowers the
     objective, since no row's vector is longer than 1 (Sun and Tran-Dinh 2019, Theorem 2). A whole
-    step is taken where it at least halves the least slope so far, which can happen some 60 times.
+    step is taken where it at least halves the least gradient so far: it can happen some 60 times.
     """  # proof: logistic-minimum
     blocks, size = in_blocks(vectors), len(tilt)
 
     def steepness(theta: np.ndarray) -> tuple[np.ndarray, float]:
-        total = slope(blocks, theta[:, None])[:, 0] + ridge * theta + tilt
+        total = gradient(blocks, theta[:, None])[:, 0] + ridge * theta + tilt
         return total, float(np.linalg.norm(total))
 
     theta = np.zeros(size)
@@ -263,19 +261,19 @@ def minimum(vectors: np.ndarray, ridge: float, tilt: np.ndarray, tolerance: floa
     least = steep
     for _ in range(_ROUNDS):
         length = float(np.linalg.norm(theta))
-        off = cost.slope_error(len(vectors), size, length) + 2.0**-48 * ridge * length
+        off = cost.gradient_error(len(vectors), size, length) + 2.0**-48 * ridge * length
         # Rounding leaves more than the tolerance only where a declared limit was wrong.
         if steep + off <= tolerance or steep <= off:  # proof: logistic-floats
             break
-        pull = expit(-(vectors @ theta))
-        bend = (vectors * (pull * (1 - pull))[:, None]).T @ vectors
-        way = np.linalg.solve(bend + ridge * np.eye(size), total)
-        found = steepness(theta - way)
+        probability = expit(-(vectors @ theta))
+        hessian = (vectors * (probability * (1 - probability))[:, None]).T @ vectors
+        step = np.linalg.solve(hessian + ridge * np.eye(size), total)
+        found = steepness(theta - step)
         if found[1] <= least / 2:
-            theta = theta - way
+            theta = theta - step
         else:
-            distance = float(np.linalg.norm(way))
-            theta = theta - math.log1p(distance) / distance * way
+            distance = float(np.linalg.norm(step))
+            theta = theta - math.log1p(distance) / distance * step
             found = steepness(theta)
         total, steep = found
         least = min(least, steep)

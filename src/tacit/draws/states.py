@@ -6,89 +6,60 @@ Paths leave as whole numbers, probabilities as steps of 2^-40.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from tacit.accounting import Calibration
-from tacit.accounting.draws import GRID
-from tacit.accounting.ranges import calibrate_range, chain_assumption, paths_range, profiles_range
-from tacit.draws.conjugate import FLOAT_DRAW, to_grid
-from tacit.draws.uniforms import uniforms
+from tacit.accounting.draws import (
+    GRID,
+    calibrate_range,
+    chain_assumption,
+    paths_range,
+    profiles_range,
+)
+from tacit.draws.conjugate import to_grid
+from tacit.draws.draw import FLOAT_DRAW, Draw, exponential, uniforms
 from tacit.laws import hidden_paths, truncated_dirichlet
 from tacit.laws.log_gamma import LogGamma
 from tacit.laws.uniform import Uniform
 from tacit.spec.draws import LEAST_TRUNCATION, MOST_LEVELS
 from tacit.spec.errors import QueryError
 from tacit.spec.hidden_states import Panel, StateChain, StatePaths, StateProfiles
-from tacit.spec.mechanisms import Exponential
 from tacit.spec.queries import Counts
 from tacit.spec.release import Axis, Block, Noise
 from tacit.spec.schema import Schema
 from tacit.wall.noise import Entropy
 from tacit.wall.statistics.counts import count_cells, resolve_counts
-from tacit.wall.statistics.statistic import Statistic, refuse_mechanism
+from tacit.wall.statistics.statistic import Statistic
 from tacit.wall.steps.lease import Loaded
 
 StateDraw = StatePaths | StateProfiles | StateChain
 
 
 @dataclass(frozen=True)
-class StatesAnswer:
-    """A draw of states or profiles with what is public about its columns.
-
-    `tables` are the counts it is drawn from: one of (sequence, time, level) for each emission.
-    """
+class StatesAnswer(Draw):
+    """A draw of states or profiles; `tables` are the counts of (sequence, time, level)."""
 
     query: StateDraw
-    schema: Schema
-    blocks: tuple[Block, ...]
     tables: tuple[Block, ...]
 
     @property
     def counts(self) -> Counts:
-        panel = self.query.panel
-        return Counts(panel.emissions, by=(panel.sequence, panel.time))
+        return _counts(self.query.panel)
 
     @property
     def stepwise(self) -> bool:
         return not isinstance(self.query, StateChain)
 
-    @property
-    def span(self) -> float:
-        if isinstance(self.query, StatePaths):
-            return paths_range(self.query, self.schema)
-        return profiles_range(self.query.panel, self.query.truncation, self.schema)
-
-    @property
-    def assumptions(self) -> tuple[str, ...]:
-        return (FLOAT_DRAW,)
-
-    @property
-    def _grids(self) -> list[float]:
-        """Paths are whole numbers, and come first."""
-        paths_first = not isinstance(self.query, StateProfiles)
-        return [1.0 if paths_first and i == 0 else GRID for i in range(len(self.blocks))]
-
     def calibrate(self, mechanism: Any) -> Calibration:
-        if not isinstance(mechanism, Exponential):
-            refuse_mechanism("tacit.queries.Exponential(epsilon) for a draw", mechanism)
-        calibration = calibrate_range(mechanism, self.span, *self._grids)
+        calibration = calibrate_range(exponential(mechanism), self.span, *self.grids)
         if not isinstance(self.query, StateChain):
             return calibration
         # A sweep looks at the data twice: for the paths and for the profiles.
         assumed = chain_assumption(calibration.cost, 2 * self.query.sweeps)
         return replace(calibration, assumptions=(assumed,))
-
-    def at_temperature(self, heat: float) -> tuple[Noise, ...]:
-        return tuple(Noise("draw", heat, grid) for grid in self._grids)
-
-    def exact(self) -> tuple[Noise, ...]:
-        """The posterior itself: temperature 1."""
-        return self.at_temperature(1.0)
-
-    def bound(self, noise: Noise) -> dict[str, Any]:
-        return {"range": self.span}
 
     def evaluate(self, source: Any, noise: tuple[Noise, ...]) -> Statistic:
         return Statistic(*count_cells(self.counts, self.schema, self.tables, source))
@@ -100,8 +71,7 @@ class StatesAnswer:
     def sample(
         self, statistic: Statistic, noise: tuple[Noise, ...], entropy: Entropy
     ) -> np.ndarray:
-        uniform = lambda n: uniforms(entropy, n)  # noqa: E731
-        counts = self._unpacked(statistic)
+        uniform, counts = partial(uniforms, entropy), self._unpacked(statistic)
         with np.errstate(all="ignore"):
             match self.query:
                 case StatePaths(start=start, transition=transition, profiles=profiles):
@@ -123,7 +93,7 @@ class StatesAnswer:
         counts: list[np.ndarray],
         assignment: np.ndarray,
         states: int,
-        heat: float,
+        temperature: float,
         uniform: Uniform,
     ) -> list[np.ndarray]:
         """Truncated Dirichlet draws for each state and emission."""
@@ -138,7 +108,7 @@ class StatesAnswer:
             if table.shape[-1] == 1:
                 drawn.append(np.ones((states, 1)))
                 continue
-            drawn.append(truncated_dirichlet.sample(query.prior + at / heat, least, uniform))
+            drawn.append(truncated_dirichlet.sample(query.prior + at / temperature, least, uniform))
         return drawn
 
     def _rounded(self, profiles: list[np.ndarray]) -> np.ndarray:
@@ -151,7 +121,7 @@ class StatesAnswer:
         return np.concatenate([part.ravel() for part in parts])
 
     def _chain(
-        self, chain: StateChain, counts: list[np.ndarray], heat: float, uniform: Uniform
+        self, chain: StateChain, counts: list[np.ndarray], temperature: float, uniform: Uniform
     ) -> np.ndarray:
         """Gibbs sweeps on exact counts, of which only the last state leaves."""
         shape, states = counts[0].shape[:2], chain.states
@@ -160,9 +130,9 @@ class StatesAnswer:
         profiles: list[np.ndarray] = []
         start = transition = np.zeros(0)
         for _ in range(chain.sweeps):
-            profiles = self._profiles(counts, path, states, heat, uniform)
+            profiles = self._profiles(counts, path, states, temperature, uniform)
             start, transition = transitions(path, states, chain.transition_prior, uniform)
-            path = paths(counts, start, transition, tuple(profiles), heat, uniform)
+            path = paths(counts, start, transition, tuple(profiles), temperature, uniform)
         moves = [to_grid(table, 0.0).ravel() for table in (start[None], transition)]
         return np.concatenate([path.ravel(), *moves, self._rounded(profiles)])
 
@@ -172,12 +142,12 @@ def paths(
     start: np.ndarray,
     transition: np.ndarray,
     profiles: tuple[np.ndarray, ...],
-    heat: float,
+    temperature: float,
     uniform: Uniform,
 ) -> np.ndarray:
     """The states of all cells, drawn together."""
     # proof: paths-range. The score of a path is linear in the counts.
-    log = sum(table @ np.log(p).T for table, p in zip(counts, profiles, strict=True)) / heat
+    log = sum(table @ np.log(p).T for table, p in zip(counts, profiles, strict=True)) / temperature
     drawn = uniform(log.shape[0] * log.shape[1]).reshape(log.shape[:2])
     return hidden_paths.sample(np.ascontiguousarray(log), start, transition, drawn)
 
@@ -199,28 +169,26 @@ def resolve_states(query: StateDraw, schema: Schema) -> StatesAnswer:
     """Look up what is public. Opens no data."""
     panel = query.panel
     by = tuple(Axis(name, schema[name].labels) for name in (panel.sequence, panel.time))
-    tables = tuple(Block(name, (*by, Axis(name, schema[name].labels))) for name in panel.emissions)
-    # Refuses columns that cannot be counted, and too many cells.
-    resolve_counts(Counts(panel.emissions, by=(panel.sequence, panel.time)), schema)
+    levels = {name: Axis(name, schema[name].labels) for name in panel.emissions}
+    tables = tuple(Block(name, (*by, axis)) for name, axis in levels.items())
+    resolve_counts(_counts(panel), schema)  # refuses columns that cannot be counted, many cells
     _check_given(query, tables)
-    return StatesAnswer(query, schema, _blocks(query, by, panel, schema), tables)
-
-
-def _blocks(
-    query: StateDraw, by: tuple[Axis, ...], panel: Panel, schema: Schema
-) -> tuple[Block, ...]:
-    path = Block("state", by)
+    path, assumed = Block("state", by), (FLOAT_DRAW,)
     if isinstance(query, StatePaths):
-        return (path,)
-    each = Axis("state", range(query.states))
-    profiles = tuple(
-        Block(f"profile of {name}", (each, Axis(name, schema[name].labels)))
-        for name in panel.emissions
-    )
-    if isinstance(query, StateProfiles):
-        return profiles
-    to = Axis("next state", range(query.states))
-    return (path, Block("start", (each,)), Block("transition", (each, to)), *profiles)
+        span = paths_range(query, schema)
+        return StatesAnswer(query, schema, (path,), span, (1.0,), assumed, tables)
+    each, to = Axis("state", range(query.states)), Axis("next state", range(query.states))
+    blocks = tuple(Block(f"profile of {name}", (each, axis)) for name, axis in levels.items())
+    grids = (GRID,) * len(blocks)
+    if isinstance(query, StateChain):  # paths are whole numbers
+        blocks = (path, Block("start", (each,)), Block("transition", (each, to)), *blocks)
+        grids = (1.0, GRID, GRID, *grids)
+    span = profiles_range(panel, query.truncation, schema)
+    return StatesAnswer(query, schema, blocks, span, grids, assumed, tables)
+
+
+def _counts(panel: Panel) -> Counts:
+    return Counts(panel.emissions, by=(panel.sequence, panel.time))
 
 
 def _check_given(query: StateDraw, tables: tuple[Block, ...]) -> None:

@@ -67,9 +67,9 @@ class LogGamma:
     def sample(self, uniform: Uniform) -> Array:
         """One z for each shape and rate."""
         law = LogGamma(*(np.ravel(v) for v in vars(self).values()))
-        # The envelope rises exponentially up to `start`, is constant to `end`, and falls from there.
         first, last = law.touching
-        # Beyond the interval no tangent is needed.
+        # The envelope rises up to `start`, is constant to `end`, and falls from there. Beyond the
+        # interval no tangent is needed.
         first, last = np.maximum(first, law.left), np.minimum(last, law.right)
         with np.errstate(divide="ignore", invalid="ignore"):
             rise, fall = law.slope(first), -law.slope(last)
