@@ -11,7 +11,7 @@ from itertools import combinations_with_replacement, product
 import numpy as np
 import pytest
 
-from tacit.accounting.draws import calibrate_draw, draw_range, draw_slope
+from tacit.accounting.draws import calibrate_draw, draw_gradient, draw_range
 from tacit.accounting.gaussian import gaussian_delta, gaussian_epsilon
 from tacit.draws.conjugate import normal_law, regression_law
 from tacit.spec.columns import Real
@@ -88,7 +88,7 @@ def test_the_slope_is_the_largest_over_all_units(interval, rows):
         "add_remove": max(np.abs(one).max() for one in rise),
     }
     for relation, found in worst.items():
-        slope, curve = draw_slope(law, mean_schema(relation, rows))
+        slope, curve = draw_gradient(law, mean_schema(relation, rows))
         assert found == pytest.approx(slope, rel=1e-6)
         assert curve == 4.0
 
@@ -128,11 +128,11 @@ def test_no_row_is_steeper_than_the_regressions_slope(features, radius):
     one = gradient(lambda at: log(0, at))
     pair = max(gradient(lambda at: log(0, at) - log(1, at)), one)
     for relation, found in (("add_remove", one), ("replace_one", pair)):
-        slope, curve = draw_slope(law, regression_schema(relation, features))
+        slope, curve = draw_gradient(law, regression_schema(relation, features))
         assert found <= slope * (1 + 1e-6)
         assert found > (0.99 if relation == "add_remove" else 0.6) * slope
         assert curve == pytest.approx(1 / 1.5**2)
-        several = draw_slope(law, regression_schema(relation, features, 3))[0]
+        several = draw_gradient(law, regression_schema(relation, features, 3))[0]
         assert several == pytest.approx(3 * slope)
 
 
@@ -201,7 +201,7 @@ def test_draws_of_a_mean_are_as_private_as_gaussian_noise(relation, interval, k)
         (0.3, 2.0), (within, (0.5, 0.1), (3.0, 0.3), (0.5, 20.0)), (False, True)
     ):
         query = ConjugateDraw(BoundedNormal("x", sd, prior, *interval), temper_prior=temper)
-        slope, curve = draw_slope(query.law, schema)
+        slope, curve = draw_gradient(query.law, schema)
         for wanted in (0.3, 2.0):
             temperature = max(1.0, (slope / math.sqrt(curve) / wanted) ** (2 if temper else 1))
             mu = slope / math.sqrt(curve) / (math.sqrt(temperature) if temper else temperature)
@@ -235,7 +235,7 @@ def test_far_bounds_leave_two_normals_whose_distance_is_known():
         (first, sd), (second, same) = laws
         assert sd == same
         exact = (second - first) / sd
-        slope, curve = draw_slope(query.law, schema)
+        slope, curve = draw_gradient(query.law, schema)
         claimed = slope / math.sqrt(curve) / temperature
         assert exact <= claimed
         assert exact == pytest.approx(claimed * sd / prior_sd, rel=1e-9)
@@ -251,7 +251,7 @@ EVERYWHERE = (-math.inf, math.inf)
 @pytest.mark.parametrize("interval", [EVERYWHERE, *INTERVALS])
 def test_a_public_number_of_rows_makes_the_slope_constant(interval):
     law = BoundedNormal("x", 0.7, (0.0, 0.5), *interval)
-    slope, curve = draw_slope(law, mean_schema("replace_one", low=-2, high=0.7, default=0.0))
+    slope, curve = draw_gradient(law, mean_schema("replace_one", low=-2, high=0.7, default=0.0))
     assert slope == pytest.approx(2.7 / 0.49)
     assert slope >= 2.7 / 0.49
     assert curve == 4.0
@@ -268,7 +268,7 @@ def test_a_public_number_of_rows_makes_the_slope_constant(interval):
 def test_nothing_bounds_a_mean_without_an_interval_unless_rows_are_public(options):
     law, schema = BoundedNormal("x", 0.7, (0.0, 0.5), *EVERYWHERE), mean_schema(**options)
     assert draw_range(law, schema) == math.inf
-    assert draw_slope(law, schema)[0] == math.inf
+    assert draw_gradient(law, schema)[0] == math.inf
     for delta in (0, 1e-6):
         with pytest.raises(BudgetError, match=r"truncation=\(0, 1\), or a delta and.*default="):
             calibrate_draw(Exponential(1, delta), ConjugateDraw(law), schema)
@@ -306,7 +306,7 @@ def test_a_mean_without_an_interval_keeps_its_exact_profile(temper, draws, sd, p
     mus = [distance(temperature, n) for n in (1, 2, 50, 10**6)]
     assert mus == sorted(mus, reverse=True)
     assert gaussian_delta(mus[0], spent) <= delta
-    slope, curve = draw_slope(query.law, schema)
+    slope, curve = draw_gradient(query.law, schema)
     claimed = slope / math.sqrt(curve) * math.sqrt(draws) / temperature ** (0.5 if temper else 1)
     share = 1 + prior_sd**2 / sd**2 / (1 if temper else temperature)  # what a single row sharpens
     assert mus[0] == pytest.approx(claimed / math.sqrt(share), rel=1e-9)
@@ -319,7 +319,7 @@ def test_a_mean_without_an_interval_keeps_its_exact_profile(temper, draws, sd, p
 def test_temperatures_spend_what_was_offered(temper, draws):
     law, schema = regression_law_of(1, 0.5, 1.0, 1.0), regression_schema("replace_one", 1)
     query = ConjugateDraw(law, draws, temper_prior=temper)
-    slope, curve = draw_slope(law, schema)
+    slope, curve = draw_gradient(law, schema)
     found = calibrate_draw(Exponential(1, 1e-6), query, schema)
     temperature = found.noise[0].scale
     curve = curve / temperature if temper else curve
@@ -393,7 +393,7 @@ def test_draws_of_coefficients_are_as_private_as_gaussian_noise(relation, radius
         (0.2, 6.0, 1),
     ):
         query = ConjugateDraw(regression_law_of(1, sd, scale, radius), temper_prior=temper)
-        slope, curve = draw_slope(query.law, regression_schema(relation, 1, k))
+        slope, curve = draw_gradient(query.law, regression_schema(relation, 1, k))
         for wanted in (0.3, 2.0):
             temperature = max(1.0, (slope / math.sqrt(curve) / wanted) ** (2 if temper else 1))
             mu = slope / math.sqrt(curve) / (math.sqrt(temperature) if temper else temperature)

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from tacit.accounting import epsilon, exponential_epsilon, noise_multiplier
-from tacit.accounting.strong import advanced_composition
+from tacit.accounting.rdp import advanced_composition
 
 LDA = {"noise_multiplier": 1.24, "steps": 20, "sampling_rate": 0.05, "delta": 1e-4}
 SMALL = {"steps": 1000, "sampling_rate": 0.01, "delta": 1e-5}

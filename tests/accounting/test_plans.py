@@ -6,8 +6,7 @@ import pytest
 
 import tacit
 from tacit.accounting.bounded_range import exponential_epsilon
-from tacit.accounting.compose import plan_epsilon
-from tacit.accounting.plans import largest_plan, least_noise
+from tacit.accounting.plans import largest_plan, least_noise, plan_epsilon
 
 
 def draws(count, delta):

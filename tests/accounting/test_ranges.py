@@ -8,7 +8,7 @@ import pytest
 
 import tacit
 from tacit.accounting.bounded_range import exponential_epsilon
-from tacit.accounting.ranges import (
+from tacit.accounting.draws import (
     calibrate_density,
     calibrate_range,
     chain_assumption,

@@ -10,8 +10,7 @@ from dp_accounting.rdp import RdpAccountant
 from tacit.accounting import epsilon
 from tacit.accounting.pairs import Add, Exchange, Opposite, Pure, Ranged, Remove, Shift
 from tacit.accounting.pld import pld_epsilon
-from tacit.accounting.rdp import WHOLE_ORDERS, rdp_epsilon, renyi
-from tacit.accounting.strong import strong_epsilon
+from tacit.accounting.rdp import WHOLE_ORDERS, rdp_epsilon, renyi, strong_epsilon
 
 
 @pytest.mark.parametrize(("z", "rate"), [(1.0, 0.01), (0.8, 0.1), (4.0, 0.5)])

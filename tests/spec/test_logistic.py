@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tacit
-from tacit.accounting.logistic import TOLERANCE, slope_error
+from tacit.accounting.logistic import TOLERANCE, gradient_error
 from tacit.spec.logistic import guessed_curve, least_ridge, ridge_of, theta_of, units_of
 from tacit.spec.queries import query_from_dict
 
@@ -101,6 +101,6 @@ def test_with_the_least_regularizer_rounding_stays_below_the_tolerance(rows, siz
     ridge = least_ridge(rows, size)
     if np.isfinite(ridge):
         farthest = np.sqrt(2 * np.log(2) * rows / ridge)
-        assert slope_error(rows, size, farthest) <= TOLERANCE / 4
+        assert gradient_error(rows, size, farthest) <= TOLERANCE / 4
     else:
         assert rows * size > 10**9

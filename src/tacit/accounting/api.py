@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from tacit.accounting.compose import parts_epsilon
 from tacit.accounting.gaussian import check_delta, check_positive, gaussian_mu
-from tacit.accounting.geometry import sensitivity_factor
 from tacit.accounting.pairs import GaussianStep, SamplingName, compositions, moved_by
-from tacit.accounting.rdp import rdp_epsilon
-from tacit.accounting.strong import strong_epsilon
+from tacit.accounting.plans import parts_epsilon
+from tacit.accounting.rdp import rdp_epsilon, strong_epsilon
+from tacit.accounting.sums import sensitivity_factor
 from tacit.spec.errors import BudgetError
 from tacit.spec.plan import Geometry
 from tacit.spec.schema import Neighbours
@@ -64,11 +63,11 @@ def epsilon(
     >>> round(epsilon(noise_multiplier=1.0, delta=1e-6, neighbours="replace_one"), 3)
     10.997
     """
-    given = _check(steps, sampling_rate, delta, neighbours, sampling, geometry, accountant)
+    run = _check(steps, sampling_rate, delta, neighbours, sampling, geometry, accountant)
     _check_number("noise_multiplier", noise_multiplier)
     if not _LEAST <= noise_multiplier <= _MOST:
         raise BudgetError(f"Expected noise_multiplier={noise_multiplier} from 1e-3 to 1e9.")
-    return _epsilon(float(noise_multiplier), *given)
+    return _epsilon(float(noise_multiplier), run)
 
 
 def noise_multiplier(
@@ -95,51 +94,42 @@ def noise_multiplier(
     >>> round(needed, 2)
     1.41
     """
-    given = _check(steps, sampling_rate, delta, neighbours, sampling, geometry, accountant)
+    run = _check(steps, sampling_rate, delta, neighbours, sampling, geometry, accountant)
     _check_number("epsilon", epsilon)
-    return _noise_multiplier(float(epsilon), *given)
+    return _noise_multiplier(float(epsilon), run)
 
 
-_Given = tuple[int, float, float, Neighbours, SamplingName, Geometry, Accountant]
+class _Run(NamedTuple):
+    """What `epsilon` and `noise_multiplier` are both asked about."""
+
+    steps: int
+    rate: float
+    delta: float
+    neighbours: Neighbours
+    sampling: SamplingName
+    geometry: Geometry
+    accountant: Accountant
 
 
 @lru_cache(maxsize=4096)
-def _epsilon(
-    multiplier: float,
-    steps: int,
-    rate: float,
-    delta: float,
-    neighbours: Neighbours,
-    sampling: SamplingName,
-    geometry: Geometry,
-    accountant: Accountant,
-) -> float:
-    parts = ((GaussianStep(multiplier, sampling, rate, geometry), steps),)
-    match accountant:
+def _epsilon(multiplier: float, run: _Run) -> float:
+    parts = ((GaussianStep(multiplier, run.sampling, run.rate, run.geometry), run.steps),)
+    match run.accountant:
         case "pld" | "rdp":
-            return parts_epsilon(parts, neighbours, delta, accountant)
+            return parts_epsilon(parts, run.neighbours, run.delta, run.accountant)
         case "rdp-classic":
-            ways = compositions(parts, neighbours)
-            return min(max(rdp_epsilon(c, delta, classic=True) for c in way) for way in ways)
+            ways = compositions(parts, run.neighbours)
+            return min(max(rdp_epsilon(c, run.delta, classic=True) for c in way) for way in ways)
         case "strong":
-            return strong_epsilon(moved_by(parts[0][0], neighbours), rate, steps, delta)
+            moved = moved_by(parts[0][0], run.neighbours)
+            return strong_epsilon(moved, run.rate, run.steps, run.delta)
 
 
 @lru_cache(maxsize=1024)
-def _noise_multiplier(
-    target: float,
-    steps: int,
-    rate: float,
-    delta: float,
-    neighbours: Neighbours,
-    sampling: SamplingName,
-    geometry: Geometry,
-    accountant: Accountant,
-) -> float:
-    given: _Given = (steps, rate, delta, neighbours, sampling, geometry, accountant)
+def _noise_multiplier(target: float, run: _Run) -> float:
     # Nearly Gaussian, if the noise is large; elsewhere a start like any other.
-    guess = 2 * rate * math.sqrt(steps) / gaussian_mu(target, delta)
-    return _smallest(lambda z: _epsilon(z, *given), target, min(max(guess, 0.3), _MOST))
+    guess = 2 * run.rate * math.sqrt(run.steps) / gaussian_mu(target, run.delta)
+    return _smallest(lambda z: _epsilon(z, run), target, min(max(guess, 0.3), _MOST))
 
 
 def _smallest(cost: Callable[[float], float], target: float, guess: float) -> float:
@@ -190,7 +180,7 @@ def _check(
     sampling: SamplingName,
     geometry: Geometry,
     accountant: Accountant,
-) -> _Given:
+) -> _Run:
     if isinstance(steps, bool) or not isinstance(steps, int) or not 0 < steps <= _MOST_STEPS:
         raise BudgetError(f"Expected steps={steps!r} to be a whole number from 1 to 1e8.")
     _check_number("sampling_rate", rate)
@@ -208,7 +198,7 @@ def _check(
         )
     sensitivity_factor(geometry, neighbours)  # type: ignore[arg-type]  # refuses None
     assert neighbours is not None
-    return steps, float(rate), float(delta), neighbours, sampling, geometry, accountant
+    return _Run(steps, float(rate), float(delta), neighbours, sampling, geometry, accountant)
 
 
 def _check_number(what: str, value: float) -> None:

@@ -1,19 +1,24 @@
-"""From a draw's law to the temperature it needs, and what several draws cost together.
+"""How far one unit moves the scores of a draw, and the temperature that this asks for.
 
-Two theorems serve. Bounded range: the exponential mechanism, for likelihoods that one unit can
-change by a bounded amount. And a draw from a strongly log-concave law is as private as Gaussian
-noise (Gopi, Lee and Liu 2022), if one unit changes the slope of its logarithm by a bounded amount.
+Two theorems serve. Bounded range, of the exponential mechanism: the largest minus the smallest
+change of a score over all outcomes, divided by the temperature, is the epsilon of one draw. And a
+draw from a strongly log-concave law is as private as Gaussian noise (Gopi, Lee and Liu 2022), if
+one unit changes the gradient of its logarithm by a bounded amount.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from decimal import Decimal
+
+import numpy as np
 
 from tacit.accounting.bounded_range import exponential_epsilon, optimal_delta
 from tacit.accounting.calibrate import Calibration
 from tacit.accounting.gaussian import gaussian_epsilon, gaussian_mu
 from tacit.spec.budget import Budget, round_up
+from tacit.spec.density import DensityDraw, Points
 from tacit.spec.draws import (
     BallRegression,
     BoundedNormal,
@@ -22,10 +27,12 @@ from tacit.spec.draws import (
     TruncatedDirichlet,
 )
 from tacit.spec.errors import BudgetError
+from tacit.spec.hidden_states import Panel, StatePaths
 from tacit.spec.mechanisms import Exponential
 from tacit.spec.moments import Moments, bounds_of
 from tacit.spec.release import Noise
 from tacit.spec.schema import Schema
+from tacit.spec.sums import Bound
 
 GRID = 2.0**-40
 _ROUNDING = 1 + 1e-12  # far more than the arithmetic here can lose
@@ -71,8 +78,8 @@ def _spread(x: float, low: float, high: float) -> float:
     return (high - low) * (near + far)  # squares of large numbers would cancel
 
 
-def draw_slope(law: DrawLaw, schema: Schema) -> tuple[float, float]:
-    """How steeply one unit can tilt the log-likelihood, and how sharply the prior curves it.
+def draw_gradient(law: DrawLaw, schema: Schema) -> tuple[float, float]:
+    """The most that one unit changes the log-likelihood's gradient, and the prior's curvature.
 
     Infinite where the posterior is not strongly log-concave whatever the data.
     """
@@ -85,29 +92,33 @@ def draw_slope(law: DrawLaw, schema: Schema) -> tuple[float, float]:
             one, pair = max(most - low, high - least) / sd**2, (most - least) / sd**2
             # proof: draw-normal-free. Without a public number a value may take the place of none.
             pair = pair if _rows_are_public(law, schema) else max(pair, one)
-            curve = 1 / prior_sd**2
+            curvature = 1 / prior_sd**2
         case BallRegression(features=features, sd=sd, scale=scale, radius=radius):
             # proof: draw-regression-gradient
             longest = math.sqrt(1 + len(features))
             one = longest * (longest * radius + 1) / sd**2
             # Of two rows the products z z' pull against each other, and the targets add up.
-            pair, curve = longest * (longest * radius + 2) / sd**2, 1 / scale**2
+            pair, curvature = longest * (longest * radius + 2) / sd**2, 1 / scale**2
     by_unit = pair if schema.neighbours == "replace_one" else one
-    return schema.max_rows_per_unit * by_unit * _ROUNDING, curve
+    return schema.max_rows_per_unit * by_unit * _ROUNDING, curvature
 
 
 def calibrate_draw(mechanism: Exponential, query: ConjugateDraw, schema: Schema) -> Calibration:
     """The lowest temperature, at least 1, at which the draws keep what is promised.
 
-    By the range of the log-likelihood, or, given a delta, by its slope where that allows less.
+    By the range of the log-likelihood, or, given a delta, by its gradient where that allows less.
     Where temperature 1 is enough, the draws cost what they cost and not what was offered.
     """
-    span, (slope, curve) = draw_range(query.law, schema), draw_slope(query.law, schema)
+    span, (gradient, curvature) = draw_range(query.law, schema), draw_gradient(query.law, schema)
     ways = []
     if math.isfinite(span):
         ways.append(by_range(mechanism, span, query.draws, GRID))
-    if math.isfinite(slope) and mechanism.delta > 0:
-        ways.append(_by_slope(mechanism, slope, curve, query))
+    if math.isfinite(gradient) and mechanism.delta > 0:
+        # proof: draw-gradient. A draw is mu-GDP, several with sqrt(draws) as much.
+        mu = gradient / math.sqrt(curvature) * math.sqrt(query.draws)
+        scale, cost = gaussian_temperature(mechanism, mu, query.temper_prior)
+        by = "strongly log-concave posterior: Gaussian profile"
+        ways.append(Calibration((Noise("draw", scale, GRID),), cost, by))
     if not ways:
         raise BudgetError(_what_is_missing(query.law, schema))
     return min(ways, key=lambda way: (way.noise[0].scale, way.cost.epsilon))
@@ -140,35 +151,32 @@ def by_range(mechanism: Exponential, span: float, draws: int, grid: float) -> Ca
     if span > each:
         noise = Noise("draw", span / each * _ROUNDING, grid)
         return Calibration((noise,), Budget(mechanism.epsilon, mechanism.delta), by)
-    spent = together(span, draws, mechanism.delta)
-    cost = min(round_up(max(spent, 1e-9)), mechanism.epsilon)
-    return Calibration((Noise("draw", 1.0, grid),), Budget(cost, mechanism.delta), by)
+    if mechanism.delta == 0:
+        spent = draws * span * _ROUNDING
+    else:  # proof: draw-together
+        spent = exponential_epsilon(span, draws, float(mechanism.delta), adaptive=False)
+    return Calibration((Noise("draw", 1.0, grid),), _at_most(mechanism, spent), by)
 
 
-def _by_slope(
-    mechanism: Exponential, slope: float, curve: float, query: ConjugateDraw
-) -> Calibration:
-    """A draw is mu-GDP with mu = slope / sqrt(curve), several with sqrt(draws) as much."""
-    # proof: draw-gradient
-    by = "strongly log-concave posterior: Gaussian profile"
-    afforded = gaussian_mu(float(mechanism.epsilon), float(mechanism.delta) * (1 - 1e-9))
-    mu = slope / math.sqrt(curve) * math.sqrt(query.draws)
-    # A tempered prior curves less, too: mu falls with the root of the temperature only.
-    temperature = (mu / afforded) ** (2 if query.temper_prior else 1) * _ROUNDING
+def gaussian_temperature(
+    mechanism: Exponential, mu: float, temper_prior: bool, loss: float = 0.0
+) -> tuple[float, Budget]:
+    """The lowest temperature, at least 1, of draws that are mu-GDP at temperature 1; their cost.
+
+    `loss` is the bound of `discrete_loss` on noise that is added to them.
+    """
+    delta = float(mechanism.delta) * math.exp(-loss) * (1 - 1e-9)
+    afforded = gaussian_mu(float(mechanism.epsilon) - 2 * loss, delta)
+    # A tempered prior has less curvature, too: mu falls with the root of the temperature only.
+    temperature = (mu / afforded) ** (2 if temper_prior else 1) * _ROUNDING
     if temperature > 1:
-        cost = Budget(mechanism.epsilon, mechanism.delta)
-        return Calibration((Noise("draw", temperature, GRID),), cost, by)
-    spent = gaussian_epsilon(mu, float(mechanism.delta) * (1 - 1e-9))
-    cost = Budget(min(round_up(max(spent, 1e-9)), mechanism.epsilon), mechanism.delta)
-    return Calibration((Noise("draw", 1.0, GRID),), cost, by)
+        return temperature, Budget(mechanism.epsilon, mechanism.delta)
+    return 1.0, _at_most(mechanism, gaussian_epsilon(mu, delta) + 2 * loss)
 
 
-def together(each: float, draws: int, delta: Decimal) -> float:
-    """Epsilon of so many draws from one law, each with the same range."""
-    if delta == 0:
-        return draws * each * _ROUNDING
-    # proof: draw-together
-    return exponential_epsilon(each, draws, float(delta), adaptive=False)
+def _at_most(mechanism: Exponential, spent: float) -> Budget:
+    """What a draw costs, rounded up, and no more than was offered."""
+    return Budget(min(round_up(max(spent, 1e-9)), mechanism.epsilon), mechanism.delta)
 
 
 def range_of_each(mechanism: Exponential, draws: int) -> float:
@@ -190,3 +198,111 @@ def range_of_each(mechanism: Exponential, draws: int) -> float:
         middle = (low + high) / 2
         low, high = (middle, high) if affordable(middle) else (low, middle)
     return low / _ROUNDING
+
+
+def choice_range(bound: Bound, schema: Schema) -> float:
+    """The range of a `Choice`: a unit's scores, and those that replace them, are in [0, clip]."""
+    # proof: choice-range
+    return bound.clip * (2 if schema.neighbours == "replace_one" else 1) * _ROUNDING
+
+
+def paths_range(query: StatePaths, schema: Schema) -> float:
+    """The range of `StatePaths`: how much better one state can explain a row than another."""
+    # proof: paths-range. A row may lack an emission, so none takes anything away.
+    gaps = np.zeros((query.states, query.states))
+    for profile in query.profiles:
+        log = np.log(profile)
+        gaps += np.maximum(0.0, (log[:, None, :] - log[None, :, :]).max(axis=2))
+    return _of_rows(float(gaps.max()), schema)
+
+
+def level_width(levels: int, truncation: float) -> float:
+    """The width of a level's log-probability if none is below `truncation` / `levels`."""
+    least = truncation / levels
+    return math.log((1 - (levels - 1) * least) / least) if levels > 1 else 0.0
+
+
+def profiles_range(panel: Panel, truncation: float, schema: Schema) -> float:
+    """The range of `StateProfiles` and `StateChain`: all emissions of a row together."""
+    # proof: profiles-range
+    widths = [level_width(len(schema[name].labels), truncation) for name in panel.emissions]
+    return _of_rows(math.fsum(widths), schema)
+
+
+def _of_rows(one: float, schema: Schema) -> float:
+    """From what one row can do to what one unit can: it has k rows, and others may replace them."""
+    both = 2 if schema.neighbours == "replace_one" else 1
+    return one * both * schema.max_rows_per_unit * _ROUNDING
+
+
+def temperature(span: float, epsilon: Decimal) -> float:
+    """The temperature at which a draw of this range costs at most epsilon; at least 1."""
+    if not 0 <= span < math.inf:
+        raise BudgetError(f"Expected a draw whose scores move by a bounded amount, not {span}.")
+    return max(1.0, span / float(epsilon) * _ROUNDING * _ROUNDING)
+
+
+def calibrate_range(mechanism: Exponential, span: float, *grids: float) -> Calibration:
+    """One draw. Where temperature 1 is enough it costs what it costs, not what was offered."""
+    scale = temperature(span, mechanism.epsilon)
+    laws = tuple(Noise("draw", scale, grid) for grid in grids)
+    cost = _at_most(mechanism, span / scale * _ROUNDING)
+    return Calibration(laws, cost, "bounded range, pure epsilon")
+
+
+def density_bound(query: DensityDraw, schema: Schema) -> Bound:
+    """What a unit may add to the score of each place: the width, for each row it may have."""
+    places = len(query.region.theta) if isinstance(query.region, Points) else 1
+    return Bound(places, query.width * schema.max_rows_per_unit, geometry="box")
+
+
+def calibrate_density(mechanism: Exponential, query: DensityDraw, schema: Schema) -> Calibration:
+    """Calibrate a `DensityDraw`: exact among points; the distance of a chain costs delta."""
+    span = choice_range(density_bound(query, schema), schema)  # proof: density-range
+    if isinstance(query.region, Points):
+        return by_range(mechanism, span, query.draws, 1.0)
+    if query.draws == 1:
+        calibration, left = calibrate_range(mechanism, span, GRID), mechanism.delta
+    else:  # half of delta makes several draws cheaper
+        left = mechanism.delta / 2
+        given = Exponential(mechanism.epsilon, mechanism.delta - left)
+        calibration = by_range(given, span, query.draws, GRID)
+        paid = Budget(calibration.cost.epsilon, mechanism.delta)
+        calibration = replace(calibration, cost=paid)
+    count = query.steps + (query.draws - 1) * max(1, query.steps // 2)
+    assumed = density_assumption(Budget(calibration.cost.epsilon, left), count)
+    return replace(calibration, assumptions=(assumed,))
+
+
+def density_assumption(cost: Budget, steps: int) -> str:
+    """What must be assumed of a chain whose steps have no guarantee of their own."""
+    distance = _distance(cost)  # proof: density-converged
+    near = f"came within a total variation of {distance:.3g} of the law that is paid for"
+    return (
+        f"the Metropolis chain {near if distance > 0 else 'had converged'} after {steps} steps; if "
+        "not, nothing is promised: no epsilon holds for where it ended"
+    )
+
+
+def _distance(cost: Budget) -> float:
+    """How far from its law a chain may be, in total variation, for the delta that is left."""
+    epsilon = float(cost.epsilon)
+    if epsilon > 500:
+        raise BudgetError(f"Expected an epsilon of at most 500, got {epsilon:g}.")
+    return float(cost.delta) / (1 + math.exp(epsilon))
+
+
+def chain_assumption(cost: Budget, updates: int) -> str:
+    """What must be assumed where only the last state of a chain is released.
+
+    The delta that was paid is what the chain's distance from its target may cost.
+    """
+    # proof: chain-converged. (1 + e^epsilon) times the total variation is added to delta.
+    epsilon, distance = float(cost.epsilon), _distance(cost)
+    near = f"came within a total variation of {distance:.3g} of its target"
+    worst = exponential_epsilon(epsilon, updates, 1e-6)
+    return (
+        f"the chain {near if distance > 0 else 'had converged'}; if not, all that holds is epsilon "
+        f"{worst:.4g} at delta 1e-06 ({updates * epsilon:.6g} with no delta), as for {updates} "
+        "updates that are all released"
+    )

@@ -43,13 +43,15 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     return 1 / bisect(lambda scale: gaussian_delta(1 / scale, epsilon) <= delta, 1e-9, 1.0)
 
 
-def bisect(enough: Callable[[float], bool], low: float, high: float) -> float:
+def bisect(
+    enough: Callable[[float], bool], low: float, high: float, tolerance: float = 1e-13
+) -> float:
     """The end of the bracket that is `enough`; grows `high` until it is."""
     while not enough(high):
         low, high = high, 2 * high
         if high > 1e300:
             raise BudgetError("No finite noise reaches this guarantee.")
-    while high - low > 1e-13 * high:
+    while high - low > tolerance * high:
         middle = (low + high) / 2
         if middle in (low, high):
             break

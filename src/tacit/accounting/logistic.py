@@ -1,7 +1,7 @@
 """What draws and minima of a logistic regression cost, and the noise that they need.
 
-A row moves the slope of the objective by a vector of norm at most 1 and its curvature by at most a
-quarter. All of it follows from the schema and the query: no data.
+A row moves the gradient of the objective by a vector of norm at most 1 and its curvature by at most
+a quarter. All of it follows from the schema and the query: no data.
 """
 
 from __future__ import annotations
@@ -11,14 +11,10 @@ from decimal import Decimal
 
 import numpy as np
 
-from tacit.accounting.calibrate import (
-    GRID_BITS,
-    Calibration,
-    discrete_loss,
-    gaussian_noise,
-)
+from tacit.accounting.calibrate import GRID_BITS, Calibration, discrete_loss, gaussian_noise
+from tacit.accounting.draws import gaussian_temperature
 from tacit.accounting.gaussian import bisect, gaussian_delta, gaussian_epsilon, gaussian_mu
-from tacit.spec.budget import Budget, round_up
+from tacit.spec.budget import Budget
 from tacit.spec.errors import BudgetError
 from tacit.spec.logistic import LEAST_RIDGE, LogisticDraw, LogisticMinimum
 from tacit.spec.mechanisms import Exponential, Gaussian
@@ -26,12 +22,12 @@ from tacit.spec.release import Noise
 from tacit.spec.schema import Schema
 
 CURVATURE = 0.25  # of one row's loss, for vectors of norm 1
-TAPER = 0.125  # under add_remove, how much more one row may move than its own slope
+TAPER = 0.125  # under add_remove, how much more one row may move than its own gradient
 SHARE = 1 / 64  # of the budget, for what floating point may do
-TOLERANCE = 2.0**-13  # of a row's slope, to which an objective is minimised before output noise
+TOLERANCE = 2.0**-13  # of a row's gradient, to which an objective is minimised before output noise
 _UNIT = 2.0**-53
 _NORMAL = 2.0**-42  # how far a computed normal number is from an exact one
-BLOCK = 1024  # rows whose slopes are added up in floating point
+BLOCK = 1024  # rows whose gradients are added up in floating point
 _ROUNDING = 1 + 1e-12
 _LARGEST_EPSILON, _LEAST_DELTA = 50, Decimal("1e-15")  # beyond, rare events would matter
 
@@ -41,8 +37,8 @@ def changed_rows(schema: Schema) -> int:
     return schema.max_rows_per_unit * (2 if schema.neighbours == "replace_one" else 1)
 
 
-def slope_gap(schema: Schema) -> float:
-    """How far one unit moves the slope of the sum of losses, tapered under add_remove."""
+def gradient_gap(schema: Schema) -> float:
+    """How far one unit moves the gradient of the sum of losses, tapered under add_remove."""
     # proof: logistic-rows
     # The last term is for the rounding of the weights, of fewer than 2^32 rows.
     more = 1.0 if schema.neighbours == "replace_one" else 1 + TAPER + 2.0**-18
@@ -63,28 +59,13 @@ def row_weight(schema: Schema, units: int, rows: int) -> float:
     return min(1.0, max(0.0, 1 + TAPER - TAPER * rows / most))  # proof: logistic-rows
 
 
-def langevin_mu(slope: float, curve: float, sizes: np.ndarray) -> float:
-    """mu of the last state of a Langevin chain with these step sizes.
-
-    The potential is `curve`-strongly convex and its slope moves by `slope` between neighbours. It
-    is below slope / sqrt(curve), however long the chain.
-
-    Examples
-    --------
-    >>> langevin_mu(2.0, 1.0, np.full(10_000, 0.01)) < 2.0
-    True
-    """  # proof: logistic-langevin
-    kept = np.cumprod(np.append(1.0, 1 - curve * sizes[:0:-1]))[::-1]
-    return float(slope * (kept * sizes).sum() / math.sqrt((kept**2 * 2 * sizes).sum()))
-
-
-def step_sizes(curve: float, most: float, rows: float, size: int) -> np.ndarray:
+def step_sizes(curvature: float, most: float, rows: float, size: int) -> np.ndarray:
     """Public step sizes: long ones to get there, then short ones, whose law is nearer.
 
     `most` is the largest curvature. As many as take some seconds, and no more than are needed.
     """
-    limit = 2 / (curve + most)  # proof: logistic-langevin
-    count = int(min(max(3e9 / (rows * size), 500), 8_000, 200 + 5 * most / curve))
+    limit = 2 / (curvature + most)  # proof: logistic-langevin
+    count = int(min(max(3e9 / (rows * size), 500), 8_000, 200 + 5 * most / curvature))
     short = max(count // 4, 100)
     return limit * np.append(np.full(count, 0.9), np.full(short, 0.1))
 
@@ -94,34 +75,31 @@ def calibrate_logistic_draw(
 ) -> Calibration:
     """The lowest temperature, at least 1, at which the draws keep what is promised."""
     loss = _checked(mechanism.epsilon, mechanism.delta, query.draws * size)
-    by = "Langevin, last state of a strongly convex potential: Gaussian profile"
-    delta = float(mechanism.delta) * math.exp(-loss) * (1 - 1e-9)
     more = math.sqrt(query.draws * (1 + SHARE**2)) * _ROUNDING
-    afforded = gaussian_mu(float(mechanism.epsilon) - 2 * loss, delta)
-    mu = slope_gap(schema) / math.sqrt(query.law.precision) * more  # at temperature 1
-    heat = (mu / afforded) ** (2 if query.temper_prior else 1) * _ROUNDING
-    cost = Budget(mechanism.epsilon, mechanism.delta)
-    if heat <= 1:
-        heat, spent = 1.0, gaussian_epsilon(mu, delta) + 2 * loss
-        cost = Budget(min(round_up(max(spent, 1e-9)), mechanism.epsilon), mechanism.delta)
-    return Calibration((Noise("draw", heat, theta_grid(query, heat)),), cost, by)
+    mu = gradient_gap(schema) / math.sqrt(query.law.precision) * more  # at temperature 1
+    scale, cost = gaussian_temperature(mechanism, mu, query.temper_prior, loss)
+    by = "Langevin, last state of a strongly convex potential: Gaussian profile"
+    return Calibration((Noise("draw", scale, theta_grid(query, scale)),), cost, by)
 
 
-def prior_curve(query: LogisticDraw, heat: float) -> float:
+def prior_curvature(query: LogisticDraw, temperature: float) -> float:
     """The curvature of the prior that is drawn from."""
-    return query.law.precision / (heat if query.temper_prior else 1.0)
+    return query.law.precision / (temperature if query.temper_prior else 1.0)
 
 
-def theta_grid(query: LogisticDraw | LogisticMinimum, heat: float = 1.0) -> float:
+def theta_grid(query: LogisticDraw | LogisticMinimum, temperature: float = 1.0) -> float:
     """The grid of released coefficients, some 2^-44 of the prior's standard deviation."""
-    curve = prior_curve(query, heat) if isinstance(query, LogisticDraw) else query.law.precision
-    return 2.0 ** (math.floor(-math.log2(curve) / 2) - 44)
+    precision = query.law.precision
+    curvature = (
+        prior_curvature(query, temperature) if isinstance(query, LogisticDraw) else precision
+    )
+    return 2.0 ** (math.floor(-math.log2(curvature) / 2) - 44)
 
 
 def calibrate_minimum(
     mechanism: Gaussian, query: LogisticMinimum, schema: Schema, size: int
 ) -> Calibration:
-    """The least noise on the slope that keeps what the mechanism promises."""
+    """The least noise on the gradient that keeps what the mechanism promises."""
     if mechanism.epsilon is None or mechanism.delta is None:
         raise BudgetError("Expected Gaussian(epsilon, delta) for a minimum, not noise_multiplier=.")
     loss = _checked(mechanism.epsilon, mechanism.delta, size)
@@ -154,7 +132,7 @@ def volume(ridge: float, rows: int) -> float:
 
 
 def objective_delta(sigma: float, epsilon: float, rows: int) -> float:
-    """delta of a minimum whose objective has a random slope, when so many rows come and go.
+    """delta of a minimum whose objective has a random gradient, when so many rows come and go.
 
     Without the change of volume, which is taken from epsilon before.
     """
@@ -165,7 +143,7 @@ def objective_delta(sigma: float, epsilon: float, rows: int) -> float:
 def objective_sigma(
     epsilon: float, delta: float, query: LogisticMinimum, schema: Schema, loss: float
 ) -> float:
-    """The least noise on the slope for which minimum and rounding noise are (epsilon, delta)."""
+    """The least noise on the gradient that makes minimum and rounding noise (epsilon, delta)."""
     rows = changed_rows(schema)
     if rows > 40:
         raise BudgetError(
@@ -190,8 +168,8 @@ def rounding_noise(off: float, mu: float, grid: float, size: int) -> Noise:
     return gaussian_noise(max(sigma, 2.0**GRID_BITS * grid), grid)
 
 
-def slope_error(rows: float, size: int, radius: float) -> float:
-    """How far floating point can move the sum of so many rows' slopes, at |theta| <= radius."""
+def gradient_error(rows: float, size: int, radius: float) -> float:
+    """How far floating point can move the sum of so many rows' gradients, at |theta| <= radius."""
     # proof: logistic-floats
     return rows * _UNIT * 1.01 * (BLOCK + 32 + size * (radius + 1) / 4) * _ROUNDING
 
@@ -202,7 +180,7 @@ def normal_error(size: int) -> float:
 
 
 def state_error(
-    sizes: np.ndarray, curve: float, weight: float, rows: float, size: int, radius: float
+    sizes: np.ndarray, curvature: float, weight: float, rows: float, size: int, radius: float
 ) -> float:
     """How far a computed Langevin chain can be from the exact one that has the same noise.
 
@@ -210,10 +188,11 @@ def state_error(
     """
     # proof: logistic-floats
     step = float(sizes.min())
-    slope = weight * slope_error(rows, size, radius)
+    gradient = weight * gradient_error(rows, size, radius)
     noise = math.sqrt(2 / step) * normal_error(size)
     largest = 2 * radius / step + weight * rows + 32 * math.sqrt(2 * size / step)
-    return (slope + noise + 8 * _UNIT * largest) / curve + normal_error(size) / math.sqrt(curve)
+    start = normal_error(size) / math.sqrt(curvature)
+    return (gradient + noise + 8 * _UNIT * largest) / curvature + start
 
 
 def _checked(epsilon: Decimal, delta: Decimal, coordinates: int) -> float:

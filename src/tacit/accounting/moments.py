@@ -30,7 +30,6 @@ from tacit.spec.schema import Neighbours
 
 # A row's value and product in steps: their sums over 2^32 rows fit in 64 bits.
 SUM_BITS = {1: 30, 2: 15}
-PRODUCT_BITS = 2 * SUM_BITS[2]
 # How much a squared error of the rows, a sum and a product matters: to the mean and the standard
 # deviation together, in units of the latter, if it is a quarter of the way from the middle to a
 # bound and the mean lies a third of the way from it (degree 2); to the mean alone, if that lies
@@ -79,7 +78,10 @@ def l1_sensitivity(what: MomentsOf, shape: Shape) -> float:
 
 
 def l2_sensitivity(what: MomentsOf, shape: Shape) -> float:
-    """The same in L2; the products of two columns have the shape of a square over sqrt(2)."""
+    """The largest L2 distance of neighbours, each coordinate divided by its shape.
+
+    The products of two columns have the shape of a square over sqrt(2).
+    """
     one = unit_norm(what, shape)  # proof: moments-one-row
     if what.neighbours == "add_remove":
         return one

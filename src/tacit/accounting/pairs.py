@@ -12,12 +12,11 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Literal
 
-from tacit.accounting.geometry import sensitivity_factor
+from tacit.accounting.sums import sensitivity_factor
 from tacit.spec.plan import Geometry
 from tacit.spec.schema import Neighbours
 
 SamplingName = Literal["poisson", "wor"]
-Direction = Literal["remove", "add"]
 
 
 @dataclass(frozen=True)
@@ -74,6 +73,7 @@ class Ranged:
 
 
 Pair = Shift | Remove | Add | Opposite | Exchange | Pure | Ranged
+Direction = type[Remove] | type[Add]
 Composition = tuple[tuple[Pair, int], ...]
 
 
@@ -98,7 +98,7 @@ def compositions(parts: tuple[Part, ...], neighbours: Neighbours) -> list[list[C
     """  # proof: dominating-pairs
     sampled = [step for step, _ in parts if isinstance(step, GaussianStep) and step.rate < 1]
     one_sided = neighbours == "add_remove" and sampled
-    directions: tuple[Direction, ...] = ("remove", "add") if one_sided else ("remove",)
+    directions = (Remove, Add) if one_sided else (Remove,)
     boxes = any(step.geometry == "box" and step.sampling == "poisson" for step in sampled)
     ways = (False, True) if boxes and neighbours == "replace_one" else (False,)
     return [[_compose(parts, neighbours, side, way) for side in directions] for way in ways]
@@ -111,7 +111,7 @@ def _compose(
     for step, count in parts:
         match step:
             case GaussianStep():
-                for pair in gaussian_pairs(step, neighbours, side, whole_boxes):
+                for pair in _gaussian_pairs(step, neighbours, side, whole_boxes):
                     counts[pair] += count
             case Pure() | Ranged():
                 counts[step] += count
@@ -121,8 +121,8 @@ def _compose(
     return merged + tuple(item for item in counts.items() if not isinstance(item[0], Shift))
 
 
-def gaussian_pairs(
-    step: GaussianStep, neighbours: Neighbours, side: Direction, whole_boxes: bool = False
+def _gaussian_pairs(
+    step: GaussianStep, neighbours: Neighbours, side: Direction, whole_boxes: bool
 ) -> tuple[Pair, ...]:
     """The pairs whose product dominates one step.
 
@@ -139,7 +139,7 @@ def gaussian_pairs(
         return (Shift(moved),)
     match step.sampling, neighbours, step.geometry:
         case "poisson", "add_remove", _:
-            return (_one_sided(unit, rate, side),)
+            return (side(unit, rate),)
         case "poisson", "replace_one", "free":
             return (Opposite(unit, rate),)
         case "poisson", "replace_one", "box" if whole_boxes:
@@ -151,7 +151,7 @@ def gaussian_pairs(
         case _:
             # Given the rest, the smaller data set's batch is A and the larger one's is A or, with
             # probability q, a batch B that has one unit of A replaced.
-            return (_one_sided(moved, rate, side),)
+            return (side(moved, rate),)
 
 
 def moved_by(step: GaussianStep, neighbours: Neighbours) -> float:
@@ -159,7 +159,3 @@ def moved_by(step: GaussianStep, neighbours: Neighbours) -> float:
     # In a batch of fixed size a unit that joins pushes another one out.
     relation: Neighbours = "replace_one" if step.sampling == "wor" else neighbours
     return sensitivity_factor(step.geometry, relation) / step.multiplier
-
-
-def _one_sided(mu: float, rate: float, side: Direction) -> Pair:
-    return Remove(mu, rate) if side == "remove" else Add(mu, rate)

@@ -1,18 +1,139 @@
-"""The most that a plan of a given shape may do within a budget."""
+"""What the steps of a plan cost together, discrete noise included, and what a budget affords."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from decimal import Decimal
+from fractions import Fraction
+from typing import Literal
 
-from tacit.accounting.compose import plan_epsilon
+from tacit.accounting.calibrate import discrete_loss
+from tacit.accounting.gaussian import check_delta
+from tacit.accounting.pairs import GaussianStep, Part, Pure, Ranged, Shift, compositions
+from tacit.accounting.pld import pld_epsilon
+from tacit.accounting.rdp import rdp_epsilon
+from tacit.accounting.sums import fewest_sigma_steps, sensitivity_factor
 from tacit.spec.budget import Budget, round_up
 from tacit.spec.errors import BudgetError
-from tacit.spec.plan import Plan
+from tacit.spec.mechanisms import Exponential, Gaussian, Laplace
+from tacit.spec.plan import Everyone, Plan, Poisson, Steps, WithoutReplacement
 from tacit.spec.schema import Neighbours
 
-_HALVINGS = 40
+PlanAccountant = Literal["pld", "rdp"]
+_LARGEST_EPSILON = 500.0  # beyond it the far tails of the discrete noise would matter
+_LARGEST_LOSS = 0.05
+
+
+def plan_epsilon(
+    plan: Plan, neighbours: Neighbours, accountant: PlanAccountant = "pld"
+) -> tuple[float, str]:
+    """Epsilon of all steps of a plan together at `plan.delta`, and by which theorem.
+
+    Parameters
+    ----------
+    plan
+        The steps and a delta.
+    neighbours
+        `"replace_one"` or `"add_remove"`.
+    accountant
+        `"pld"` (privacy loss distributions, exact where all is plain Gaussian noise) or `"rdp"`.
+
+    Examples
+    --------
+    >>> plan = Plan(Steps(1000, Gaussian(noise_multiplier=1.0), Poisson(0.01)), delta=1e-5)
+    >>> epsilon, by = plan_epsilon(plan, "add_remove")
+    >>> round(epsilon, 3), by
+    (1.829, 'privacy loss distribution')
+    """
+    sensitivity_factor("free", neighbours)  # refuses an unknown relation
+    if accountant not in ("pld", "rdp"):
+        raise BudgetError(f'Expected accountant={accountant!r} to be "pld" or "rdp".')
+    parts = tuple((_part(steps), steps.count) for steps in plan.steps)
+    candidates = []
+    gaussian = any(isinstance(step, GaussianStep) for step, _ in parts)
+    if not gaussian:
+        candidates.append((_plain_sum(plan), "pure epsilon"))
+    if plan.delta > 0:
+        loss = math.fsum(_discrete_loss(steps) for steps in plan.steps)
+        if loss > _LARGEST_LOSS:
+            raise BudgetError(
+                f"Expected a smaller count * numbers: noise on a grid would cost {loss:.2g} more. "
+                "Take fewer steps, or fewer numbers in each."
+            )
+        delta = float(plan.delta) * math.exp(-loss) * (1 - 1e-9)  # proof: gaussian-discrete
+        candidates += [
+            (epsilon + 2 * loss, by)
+            for epsilon, by in _candidates(parts, neighbours, delta, accountant)
+        ]
+    epsilon, by = min(candidates)
+    if gaussian and not epsilon <= _LARGEST_EPSILON:
+        raise BudgetError(
+            f"Expected an epsilon of at most {_LARGEST_EPSILON:g}, got {epsilon:.4g}: take more "
+            "noise or fewer steps."
+        )
+    return epsilon, by
+
+
+def parts_epsilon(
+    parts: tuple[Part, ...], neighbours: Neighbours, delta: float, accountant: PlanAccountant
+) -> float:
+    """Epsilon at `delta` of parts with continuous noise."""
+    check_delta(delta)
+    return min(_candidates(parts, neighbours, delta, accountant))[0]
+
+
+def _candidates(
+    parts: tuple[Part, ...], neighbours: Neighbours, delta: float, accountant: PlanAccountant
+) -> list[tuple[float, str]]:
+    """Bounds that all hold."""
+    ways = compositions(parts, neighbours)
+    ranged = any(isinstance(step, Ranged) for step, _ in parts)
+    found = []
+    if accountant == "pld":
+        for way in ways:
+            plain = all(isinstance(pair, Shift) for both in way for pair, _ in both)
+            by = "exact Gaussian profile" if plain else "privacy loss distribution"
+            found.append((max(pld_epsilon(both, delta) for both in way), by))
+    if accountant == "rdp" or ranged:
+        by = "bounded range (zCDP)" if ranged else "Renyi divergence"
+        found += [(max(rdp_epsilon(both, delta) for both in way), by) for way in ways]
+    return found
+
+
+def _part(steps: Steps) -> GaussianStep | Pure | Ranged:
+    match steps.mechanism, steps.sampling:
+        case Laplace(epsilon=epsilon), _:
+            # Losses of a discrete Laplace vector lie within +-epsilon, and no more is used.
+            return Pure(float(epsilon))
+        case Exponential(epsilon=epsilon), _:
+            return Ranged(float(epsilon))
+        case Gaussian(noise_multiplier=float(multiplier)), Everyone() | Poisson():
+            return GaussianStep(multiplier, "poisson", steps.sampling.rate, steps.geometry)
+        case Gaussian(noise_multiplier=float(multiplier)), WithoutReplacement():
+            return GaussianStep(multiplier, "wor", steps.sampling.rate, steps.geometry)
+        case _:
+            raise BudgetError(f"Expected a mechanism that a plan knows, got {steps.mechanism!r}.")
+
+
+def _plain_sum(plan: Plan) -> float:
+    """Exact, whatever decimal context the process has set, and rounded up."""
+    total = Fraction(0)
+    for steps in plan.steps:
+        match steps.mechanism:
+            case Laplace(epsilon=epsilon) | Exponential(epsilon=epsilon):
+                total += steps.count * Fraction(epsilon)
+    nearest = float(total)
+    return nearest if Fraction(nearest) >= total else math.nextafter(nearest, math.inf)
+
+
+def _discrete_loss(steps: Steps) -> float:
+    """How far, in log probability, discrete noise is from rounded continuous noise, at most."""
+    match steps.mechanism:
+        case Gaussian(noise_multiplier=float(multiplier)):
+            return steps.count * discrete_loss(steps.numbers, fewest_sigma_steps(multiplier))
+        case _:
+            return 0.0
 
 
 def largest_plan(make: Callable[[float], Plan], budget: Budget, neighbours: Neighbours) -> Plan:
@@ -20,10 +141,9 @@ def largest_plan(make: Callable[[float], Plan], budget: Budget, neighbours: Neig
 
     def affordable(x: float) -> bool:
         try:
-            spent, _ = plan_epsilon(make(x), neighbours)
+            return _cost(make(x), neighbours) <= budget.epsilon
         except BudgetError:
             return False
-        return round_up(max(spent, 1e-9)) <= budget.epsilon
 
     low, high = 1e-6, 1e-5
     if not affordable(low):
@@ -32,7 +152,7 @@ def largest_plan(make: Callable[[float], Plan], budget: Budget, neighbours: Neig
         low, high = high, 4 * high
         if high > 1e6:
             raise BudgetError(f"Expected a smaller budget than {budget} for so few steps.")
-    for _ in range(_HALVINGS):
+    for _ in range(40):
         middle = (low + high) / 2
         low, high = (middle, high) if affordable(middle) else (low, middle)
         if high - low < 1e-7 * high:

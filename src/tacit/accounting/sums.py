@@ -1,4 +1,4 @@
-"""Noise for sums of bounded contributions: a grid, and integer bounds on it.
+"""Sums of bounded contributions: how far one unit moves them, and noise on a grid.
 
 A block's grid g is a power of two. The wall rounds a unit's contribution towards zero onto it, so
 that its norm in steps is at most C = floor(clip / g), and these integers are what the noise is for.
@@ -19,9 +19,9 @@ from tacit.accounting.calibrate import (
     price,
     pure,
 )
-from tacit.accounting.geometry import sensitivity_factor
 from tacit.spec.errors import BudgetError
 from tacit.spec.mechanisms import Gaussian, Laplace
+from tacit.spec.plan import GEOMETRIES, Geometry
 from tacit.spec.release import Noise
 from tacit.spec.schema import Neighbours
 from tacit.spec.sums import Bound
@@ -30,36 +30,63 @@ from tacit.spec.sums import Bound
 MOST_STEPS = 2**30
 
 
+def sensitivity_factor(geometry: Geometry, neighbours: Neighbours) -> float:
+    """L2 sensitivity of a sum divided by the norm bound on one unit's contribution.
+
+    Parameters
+    ----------
+    geometry
+        Where contributions lie: `"free"` (any direction), `"nonnegative"`, `"simplex"`, or
+        `"box"` ([0, b] in each coordinate, the norm bound being that of its far corner).
+    neighbours
+        `"replace_one"` or `"add_remove"`.
+
+    Examples
+    --------
+    >>> sensitivity_factor("free", "replace_one"), sensitivity_factor("box", "replace_one")
+    (2.0, 1.0)
+    """  # proof: sums-geometry
+    match neighbours, geometry:
+        case "add_remove", "free" | "nonnegative" | "simplex" | "box":
+            return 1.0
+        case "replace_one", "free":
+            return 2.0
+        case "replace_one", "nonnegative" | "simplex":
+            return math.sqrt(2)  # |u - v|^2 = |u|^2 + |v|^2 - 2<u, v>, and <u, v> >= 0
+        case "replace_one", "box":
+            return 1.0  # no coordinate moves by more than b
+    if geometry not in GEOMETRIES:
+        raise BudgetError(f"Expected geometry={geometry!r} among {', '.join(GEOMETRIES)}.")
+    raise BudgetError(
+        'Expected neighbours="replace_one" (the number of units is public) or '
+        f'neighbours="add_remove" (it is not), got {neighbours!r}.'
+    )
+
+
 def calibrate_sum(
-    mechanism: Laplace | Gaussian,
-    bounds: Sequence[Bound],
-    neighbours: Neighbours,
-    most_steps: int = MOST_STEPS,
+    mechanism: Laplace | Gaussian, bounds: Sequence[Bound], neighbours: Neighbours
 ) -> Calibration:
     """Noise for all blocks of one release, and the cost of all of them together."""
     if isinstance(mechanism, Laplace):
-        return pure(mechanism, laplace_noise(mechanism, bounds, neighbours, most_steps))
+        return pure(mechanism, laplace_noise(mechanism, bounds, neighbours))
     # proof: sums-jointly. Blocks scaled by their noise: squares of their sensitivities average.
     squares = [sensitivity_factor(b.geometry, neighbours) ** 2 for b in bounds]
     together = math.sqrt(sum(squares) / len(squares)) * (1 + 1e-15)
     numbers = sum(bound.numbers for bound in bounds)
     free_of_loss, _ = price(mechanism, together, 0.0)
-    loss = discrete_loss(numbers, fewest_sigma_steps(free_of_loss, most_steps))
+    loss = discrete_loss(numbers, fewest_sigma_steps(free_of_loss))
     multiplier, cost = price(mechanism, together, loss)
-    noise = multiplied_noise(multiplier, bounds, most_steps)
+    noise = multiplied_noise(multiplier, bounds)
     return Calibration(noise, cost, "exact Gaussian profile")
 
 
-def multiplied_noise(
-    multiplier: float, bounds: Sequence[Bound], most_steps: int = MOST_STEPS
-) -> tuple[Noise, ...]:
+def multiplied_noise(multiplier: float, bounds: Sequence[Bound]) -> tuple[Noise, ...]:
     """Gaussian noise of `multiplier` for the blocks taken as one vector of unit norm."""
     share = math.sqrt(len(bounds))  # k blocks of norm 1 are a vector of norm sqrt(k)
     laws = []
     for bound in bounds:
         sigma = multiplier * bound.unit_norm * share
-        finest = math.ceil(math.log2(bound.clip / most_steps))
-        grid = 2.0 ** max(finest, math.floor(math.log2(sigma)) - GRID_BITS)
+        grid = max(_finest(bound), 2.0 ** (math.floor(math.log2(sigma)) - GRID_BITS))
         if steps_of(bound.clip, grid) < 1:
             raise BudgetError(
                 f"Expected less noise than {multiplier:.3g} times the norm of a unit: "
@@ -69,19 +96,19 @@ def multiplied_noise(
     return tuple(laws)
 
 
-def fewest_sigma_steps(multiplier: float, most_steps: int = MOST_STEPS) -> float:
+def fewest_sigma_steps(multiplier: float) -> float:
     """A lower bound on sigma in steps of the grid that `multiplied_noise` picks."""
-    # Either sigma has its 2^28 steps, or the grid has just clip / grid > most_steps / 2.
-    return min(2.0**GRID_BITS, multiplier * most_steps / 2)
+    # Either sigma has its 2^28 steps, or the grid has just clip / grid > MOST_STEPS / 2.
+    return min(2.0**GRID_BITS, multiplier * MOST_STEPS / 2)
 
 
 def laplace_noise(
-    mechanism: Laplace, bounds: Sequence[Bound], neighbours: Neighbours, most_steps: int
+    mechanism: Laplace, bounds: Sequence[Bound], neighbours: Neighbours
 ) -> tuple[Noise, ...]:
     """Laplace noise with an equal share of epsilon for each block."""
     laws = []
     for bound in bounds:
-        grid = 2.0 ** math.ceil(math.log2(bound.clip / most_steps))
+        grid = _finest(bound)
         l1 = _l1_steps(bound, grid, neighbours)
         exact = Fraction(l1) * len(bounds) / Fraction(mechanism.epsilon)
         check_scale(float(exact))
@@ -92,11 +119,13 @@ def laplace_noise(
     return tuple(laws)
 
 
-def exact_noise(bounds: Sequence[Bound], most_steps: int = MOST_STEPS) -> tuple[Noise, ...]:
+def exact_noise(bounds: Sequence[Bound]) -> tuple[Noise, ...]:
     """No noise, on the finest grid."""
-    return tuple(
-        Noise("none", 0.0, 2.0 ** math.ceil(math.log2(b.clip / most_steps))) for b in bounds
-    )
+    return tuple(Noise("none", 0.0, _finest(bound)) for bound in bounds)
+
+
+def _finest(bound: Bound) -> float:
+    return 2.0 ** math.ceil(math.log2(bound.clip / MOST_STEPS))
 
 
 def steps_of(clip: float, grid: float) -> int:

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple, NoReturn, Protocol
 
 import numpy as np
 
-from tacit.accounting.ranges import temperature
-from tacit.accounting.sums import MOST_STEPS, laplace_noise, multiplied_noise
+from tacit.accounting.draws import temperature
+from tacit.accounting.sums import laplace_noise, multiplied_noise
 from tacit.sources.data import AnySource, Data, load
 from tacit.spec.certificate import Certificate
 from tacit.spec.errors import BudgetError, QueryError
@@ -194,7 +194,7 @@ def _noise(steps: Steps, sums: BoundedSums) -> tuple[Noise, ...]:
         case Gaussian(noise_multiplier=float(multiplier)):
             return multiplied_noise(multiplier, sums.bounds)
         case Laplace() as laplace:
-            return laplace_noise(laplace, sums.bounds, sums.schema.neighbours, MOST_STEPS)
+            return laplace_noise(laplace, sums.bounds, sums.schema.neighbours)
         case Exact():
             return sums.exact()
         case _:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tacit.accounting import Calibration
-from tacit.accounting.sums import MOST_STEPS, calibrate_sum, exact_noise
+from tacit.accounting.sums import calibrate_sum, exact_noise
 from tacit.kernels import KERNELS, DocumentKernel
 from tacit.sources.data import AnySource, Data, load
 from tacit.sources.documents import Documents
@@ -52,10 +52,10 @@ class BoundedSums:
     def calibrate(self, mechanism: Any) -> Calibration:
         if not isinstance(mechanism, Laplace | Gaussian):
             refuse_mechanism("tacit.Laplace or tacit.Gaussian", mechanism)
-        return calibrate_sum(mechanism, self.bounds, self.schema.neighbours, MOST_STEPS)
+        return calibrate_sum(mechanism, self.bounds, self.schema.neighbours)
 
     def exact(self) -> tuple[Noise, ...]:
-        return exact_noise(self.bounds, MOST_STEPS)
+        return exact_noise(self.bounds)
 
     def bound(self, noise: Noise) -> dict[str, Any]:
         return {}  # the blocks of the query say it
