@@ -9,15 +9,15 @@ from dp_accounting.privacy_accountant import NeighboringRelation
 from scipy.stats import norm
 
 from tacit.accounting import epsilon, gaussian_epsilon
-from tacit.accounting.pairs import Add, Exchange, Opposite, Pure, Ranged, Remove, Shift
+from tacit.accounting.pairs import Exchange, Pure, Ranged, add, opposite, remove, shift
 from tacit.accounting.pld import discretise, pld_epsilon
 from tests.accounting import independent
 
 PAIRS = [
-    Shift(0.7),
-    Remove(0.8, 0.1),
-    Add(0.8, 0.1),
-    Opposite(0.8, 0.1),
+    shift(0.7),
+    remove(0.8, 0.1),
+    add(0.8, 0.1),
+    opposite(0.8, 0.1),
     Exchange(0.8, 0.1),
     Pure(0.5),
     Ranged(0.5),
@@ -75,11 +75,11 @@ def test_dp_accounting_agrees(neighbours, relation, z, rate, steps):
 @pytest.mark.parametrize("delta", [1e-2, 1e-6, 1e-12, 1e-60])
 def test_composed_gaussians_match_the_exact_profile_at_any_delta(steps, delta):
     exact = gaussian_epsilon(1.5, delta)
-    found = pld_epsilon(((Shift(1.5 / math.sqrt(steps)), steps),), delta)
+    found = pld_epsilon(((shift(1.5 / math.sqrt(steps)), steps),), delta)
     assert exact * (1 - 1e-9) <= found <= exact * 1.001
 
 
-@pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: type(pair).__name__)
+@pytest.mark.parametrize("pair", PAIRS, ids=str)
 def test_the_grid_keeps_all_mass_and_only_adds_to_delta(pair):
     first, masses, infinite = discretise(pair, 0.01, 9.0)
     losses = 0.01 * (first + np.arange(len(masses)))
@@ -89,7 +89,7 @@ def test_the_grid_keeps_all_mass_and_only_adds_to_delta(pair):
     assert masses @ np.exp(-losses) == pytest.approx(1, abs=1e-9)
 
 
-@pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: type(pair).__name__)
+@pytest.mark.parametrize("pair", PAIRS, ids=str)
 def test_ten_single_steps_are_one_composition(pair):
     apart = pld_epsilon(((pair, 1),) * 10, 1e-5)
     assert apart == pytest.approx(pld_epsilon(((pair, 10),), 1e-5), rel=1e-6)
@@ -112,11 +112,11 @@ def test_randomised_response_composes_exactly():
 
 @pytest.mark.parametrize("mu", [1e-9, 1e-4, 0.1])
 @pytest.mark.parametrize("rate", [1e-9, 1e-4, 0.5])
-@pytest.mark.parametrize("kind", [Remove, Add, Opposite, Exchange])
+@pytest.mark.parametrize("kind", [remove, add, opposite, Exchange])
 def test_what_doubles_cannot_resolve_is_bounded(kind, mu, rate):
     # Nearly Gaussian with the deviation of the loss: never less, and little where it matters.
     found = pld_epsilon(((kind(mu, rate), 10**4),), 1e-12)
-    spread = 100 * rate * mu * (2 if kind is Opposite else 1)
+    spread = 100 * rate * mu * (2 if kind is opposite else 1)
     expected = gaussian_epsilon(spread, 1e-12)
     assert found >= expected * 0.99
     if rate * mu > 1e-8 and rate > 1e-5:
@@ -125,9 +125,9 @@ def test_what_doubles_cannot_resolve_is_bounded(kind, mu, rate):
 
 
 def test_next_to_nothing_beside_something_is_next_to_nothing():
-    alone = pld_epsilon(((Remove(0.5, 0.1), 50),), 1e-6)
-    for trifle in (Pure(1e-9), Ranged(1e-6), Remove(1e-6, 0.5), Exchange(1.0, 1e-9)):
-        both = pld_epsilon(((Remove(0.5, 0.1), 50), (trifle, 1)), 1e-6)
+    alone = pld_epsilon(((remove(0.5, 0.1), 50),), 1e-6)
+    for trifle in (Pure(1e-9), Ranged(1e-6), remove(1e-6, 0.5), Exchange(1.0, 1e-9)):
+        both = pld_epsilon(((remove(0.5, 0.1), 50), (trifle, 1)), 1e-6)
         assert both == pytest.approx(alone, rel=1e-3)
 
 

@@ -8,7 +8,7 @@ from dp_accounting.dp_event import GaussianDpEvent, PoissonSampledDpEvent
 from dp_accounting.rdp import RdpAccountant
 
 from tacit.accounting import epsilon
-from tacit.accounting.pairs import Add, Exchange, Opposite, Pure, Ranged, Remove, Shift
+from tacit.accounting.pairs import Exchange, Pure, Ranged, add, opposite, remove, shift
 from tacit.accounting.pld import pld_epsilon
 from tacit.accounting.rdp import WHOLE_ORDERS, rdp_epsilon, renyi, strong_epsilon
 
@@ -17,14 +17,14 @@ from tacit.accounting.rdp import WHOLE_ORDERS, rdp_epsilon, renyi, strong_epsilo
 def test_poisson_sampling_matches_dp_accounting(z, rate):
     accountant = RdpAccountant()
     accountant.compose(PoissonSampledDpEvent(rate, GaussianDpEvent(z)), 100)
-    mine = rdp_epsilon(((Remove(1 / z, rate), 100),), 1e-5)
+    mine = rdp_epsilon(((remove(1 / z, rate), 100),), 1e-5)
     assert mine == pytest.approx(accountant.get_epsilon(1e-5), rel=0.005)
 
 
 def test_whole_orders_match_the_binomial_sum():
     # E_Q[((1-q) + q e^(mu x - mu^2/2))^a] for whole a, term by term.
     mu, rate = 0.9, 0.2
-    found = renyi(Remove(mu, rate), WHOLE_ORDERS)
+    found = renyi(remove(mu, rate), WHOLE_ORDERS)
     for order in (2, 3, 10, 30):
         total = sum(
             math.comb(order, k)
@@ -43,21 +43,21 @@ def test_order_two_of_the_opposite_pair_by_hand():
     base, up, down = (np.exp(-((x - m) ** 2) / 2) for m in (0, mu, -mu))
     p, q = (1 - rate) * base + rate * up, (1 - rate) * base + rate * down
     by_hand = math.log((p**2 / q).sum() * dx / math.sqrt(2 * math.pi))
-    assert renyi(Opposite(mu, rate), (2.0,))[0] == pytest.approx(by_hand, rel=1e-9)
+    assert renyi(opposite(mu, rate), (2.0,))[0] == pytest.approx(by_hand, rel=1e-9)
 
 
 @pytest.mark.parametrize(
     "composition",
     [
-        ((Shift(0.3), 1),),
-        ((Remove(1.0, 0.01), 1000),),
-        ((Add(1.0, 0.3), 10),),
-        ((Opposite(0.5, 0.05), 300),),
-        ((Remove(0.5, 0.05), 300), (Add(0.5, 0.05), 300)),
+        ((shift(0.3), 1),),
+        ((remove(1.0, 0.01), 1000),),
+        ((add(1.0, 0.3), 10),),
+        ((opposite(0.5, 0.05), 300),),
+        ((remove(0.5, 0.05), 300), (add(0.5, 0.05), 300)),
         ((Exchange(1.5, 0.02), 50),),
-        ((Remove(60.0, 0.01), 3),),
+        ((remove(60.0, 0.01), 3),),
         ((Pure(0.2), 50),),
-        ((Pure(0.1), 50), (Remove(0.5, 0.05), 20), (Shift(0.4), 1)),
+        ((Pure(0.1), 50), (remove(0.5, 0.05), 20), (shift(0.4), 1)),
     ],
 )
 @pytest.mark.parametrize("delta", [1e-3, 1e-9])

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from tacit.accounting.gaussian import check_delta, check_positive, gaussian_mu
 from tacit.accounting.pairs import GaussianStep, SamplingName, compositions, moved_by
-from tacit.accounting.plans import parts_epsilon
+from tacit.accounting.plans import parts_bounds
 from tacit.accounting.rdp import rdp_epsilon, strong_epsilon
 from tacit.accounting.sums import sensitivity_factor
 from tacit.spec.errors import BudgetError
@@ -63,7 +63,8 @@ def epsilon(
     >>> round(epsilon(noise_multiplier=1.0, delta=1e-6, neighbours="replace_one"), 3)
     10.997
     """
-    run = _check(steps, sampling_rate, delta, neighbours, sampling, geometry, accountant)
+    relation: Any = neighbours
+    run = _Run(steps, sampling_rate, delta, relation, sampling, geometry, accountant).checked()
     _check_number("noise_multiplier", noise_multiplier)
     if not _LEAST <= noise_multiplier <= _MOST:
         raise BudgetError(f"Expected noise_multiplier={noise_multiplier} from 1e-3 to 1e9.")
@@ -94,7 +95,8 @@ def noise_multiplier(
     >>> round(needed, 2)
     1.41
     """
-    run = _check(steps, sampling_rate, delta, neighbours, sampling, geometry, accountant)
+    relation: Any = neighbours
+    run = _Run(steps, sampling_rate, delta, relation, sampling, geometry, accountant).checked()
     _check_number("epsilon", epsilon)
     return _noise_multiplier(float(epsilon), run)
 
@@ -110,13 +112,33 @@ class _Run(NamedTuple):
     geometry: Geometry
     accountant: Accountant
 
+    def checked(self) -> _Run:
+        steps, rate, delta, neighbours, sampling, geometry, accountant = self
+        if isinstance(steps, bool) or not isinstance(steps, int) or not 0 < steps <= _MOST_STEPS:
+            raise BudgetError(f"Expected steps={steps!r} to be a whole number from 1 to 1e8.")
+        _check_number("sampling_rate", rate)
+        if not 1e-9 <= rate <= 1:
+            raise BudgetError(f"Expected 1e-9 <= sampling_rate={rate} <= 1.")
+        _check_number("delta", delta)
+        check_delta(delta)
+        if delta < 1e-100:
+            raise BudgetError(f"Expected delta={delta} >= 1e-100.")
+        if sampling not in ("poisson", "wor"):
+            raise BudgetError(f'Expected sampling={sampling!r} to be "poisson" or "wor".')
+        if accountant not in ("pld", "rdp", "rdp-classic", "strong"):
+            raise BudgetError(
+                f'Expected accountant={accountant!r} to be "pld", "rdp", "rdp-classic" or "strong".'
+            )
+        sensitivity_factor(geometry, neighbours)  # refuses None
+        return self._replace(rate=float(rate), delta=float(delta))
+
 
 @lru_cache(maxsize=4096)
 def _epsilon(multiplier: float, run: _Run) -> float:
     parts = ((GaussianStep(multiplier, run.sampling, run.rate, run.geometry), run.steps),)
     match run.accountant:
         case "pld" | "rdp":
-            return parts_epsilon(parts, run.neighbours, run.delta, run.accountant)
+            return min(parts_bounds(parts, run.neighbours, run.delta, run.accountant))[0]
         case "rdp-classic":
             ways = compositions(parts, run.neighbours)
             return min(max(rdp_epsilon(c, run.delta, classic=True) for c in way) for way in ways)
@@ -170,35 +192,6 @@ def _smallest(cost: Callable[[float], float], target: float, guess: float) -> fl
         else:
             high, held, low_gap = middle, middle_gap, low_gap / 2
     return high
-
-
-def _check(
-    steps: int,
-    rate: float,
-    delta: float,
-    neighbours: Neighbours | None,
-    sampling: SamplingName,
-    geometry: Geometry,
-    accountant: Accountant,
-) -> _Run:
-    if isinstance(steps, bool) or not isinstance(steps, int) or not 0 < steps <= _MOST_STEPS:
-        raise BudgetError(f"Expected steps={steps!r} to be a whole number from 1 to 1e8.")
-    _check_number("sampling_rate", rate)
-    if not 1e-9 <= rate <= 1:
-        raise BudgetError(f"Expected 1e-9 <= sampling_rate={rate} <= 1.")
-    _check_number("delta", delta)
-    check_delta(delta)
-    if delta < 1e-100:
-        raise BudgetError(f"Expected delta={delta} >= 1e-100.")
-    if sampling not in ("poisson", "wor"):
-        raise BudgetError(f'Expected sampling={sampling!r} to be "poisson" or "wor".')
-    if accountant not in ("pld", "rdp", "rdp-classic", "strong"):
-        raise BudgetError(
-            f'Expected accountant={accountant!r} to be "pld", "rdp", "rdp-classic" or "strong".'
-        )
-    sensitivity_factor(geometry, neighbours)  # type: ignore[arg-type]  # refuses None
-    assert neighbours is not None
-    return _Run(steps, float(rate), float(delta), neighbours, sampling, geometry, accountant)
 
 
 def _check_number(what: str, value: float) -> None:

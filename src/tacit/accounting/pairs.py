@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeGuard
 
 from tacit.accounting.sums import sensitivity_factor
 from tacit.spec.plan import Geometry
@@ -20,39 +21,37 @@ SamplingName = Literal["poisson", "wor"]
 
 
 @dataclass(frozen=True)
-class Shift:
+class Mixtures:
+    """(1-p) N(0) + p N(mu) against (1-q) N(0) + q N(-mu)."""
+
+    mu: float
+    p: float
+    q: float
+
+
+def shift(mu: float) -> Mixtures:
     """N(mu) against N(0): every unit takes part."""
+    return Mixtures(mu, 1.0, 0.0)
 
-    mu: float
 
-
-@dataclass(frozen=True)
-class Remove:
+def remove(mu: float, rate: float) -> Mixtures:
     """(1-q) N(0) + q N(mu) against N(0)."""
-
-    mu: float
-    rate: float
+    return Mixtures(mu, rate, 0.0)
 
 
-@dataclass(frozen=True)
-class Add:
+def add(mu: float, rate: float) -> Mixtures:
     """N(0) against (1-q) N(0) + q N(mu)."""
-
-    mu: float
-    rate: float
+    return Mixtures(-mu, 0.0, rate)
 
 
-@dataclass(frozen=True)
-class Opposite:
+def opposite(mu: float, rate: float) -> Mixtures:
     """(1-q) N(0) + q N(mu) against (1-q) N(0) + q N(-mu)."""
-
-    mu: float
-    rate: float
+    return Mixtures(mu, rate, rate)
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """The losses > 0 of `Remove`, mirrored, the rest of the mass at 0: both directions at once."""
+    """The losses > 0 of `remove`, mirrored, the rest of the mass at 0: both directions at once."""
 
     mu: float
     rate: float
@@ -72,8 +71,8 @@ class Ranged:
     epsilon: float
 
 
-Pair = Shift | Remove | Add | Opposite | Exchange | Pure | Ranged
-Direction = type[Remove] | type[Add]
+Pair = Mixtures | Exchange | Pure | Ranged
+Direction = Callable[[float, float], Mixtures]
 Composition = tuple[tuple[Pair, int], ...]
 
 
@@ -98,7 +97,7 @@ def compositions(parts: tuple[Part, ...], neighbours: Neighbours) -> list[list[C
     """  # proof: dominating-pairs
     sampled = [step for step, _ in parts if isinstance(step, GaussianStep) and step.rate < 1]
     one_sided = neighbours == "add_remove" and sampled
-    directions = (Remove, Add) if one_sided else (Remove,)
+    directions = (remove, add) if one_sided else (remove,)
     boxes = any(step.geometry == "box" and step.sampling == "poisson" for step in sampled)
     ways = (False, True) if boxes and neighbours == "replace_one" else (False,)
     return [[_compose(parts, neighbours, side, way) for side in directions] for way in ways]
@@ -116,9 +115,13 @@ def _compose(
             case Pure() | Ranged():
                 counts[step] += count
     # Any number of plain Gaussians is one Gaussian.
-    squares = [pair.mu**2 * count for pair, count in counts.items() if isinstance(pair, Shift)]
-    merged: Composition = ((Shift(math.sqrt(math.fsum(squares))), 1),) if squares else ()
-    return merged + tuple(item for item in counts.items() if not isinstance(item[0], Shift))
+    squares = [pair.mu**2 * count for pair, count in counts.items() if is_shift(pair)]
+    merged: Composition = ((shift(math.sqrt(math.fsum(squares))), 1),) if squares else ()
+    return merged + tuple(item for item in counts.items() if not is_shift(item[0]))
+
+
+def is_shift(pair: Pair) -> TypeGuard[Mixtures]:
+    return isinstance(pair, Mixtures) and pair.p == 1
 
 
 def _gaussian_pairs(
@@ -132,20 +135,20 @@ def _gaussian_pairs(
     divergence is E[(a + b e^X - c e^X')_+] with b, c >= 0. Its derivative in the covariance is the
     expectation of the mixed second derivative (Price), which is <= 0: the smallest inner product
     is the worst. That is -1 (free), or 0 (non-negative), where the two coordinates part into
-    Remove and Add.
+    `remove` and `add`.
     """  # proof: poisson-replace-one
     unit, moved, rate = 1 / step.multiplier, moved_by(step, neighbours), step.rate
     if rate >= 1:
-        return (Shift(moved),)
+        return (shift(moved),)
     match step.sampling, neighbours, step.geometry:
         case "poisson", "add_remove", _:
             return (side(unit, rate),)
         case "poisson", "replace_one", "free":
-            return (Opposite(unit, rate),)
+            return (opposite(unit, rate),)
         case "poisson", "replace_one", "box" if whole_boxes:
-            return (Shift(moved),)  # not sampling at all leaks no less
+            return (shift(moved),)  # not sampling at all leaks no less
         case "poisson", "replace_one", _:
-            return (Remove(unit, rate), Add(unit, rate))
+            return (remove(unit, rate), add(unit, rate))
         case "wor", "replace_one", _:
             return (Exchange(moved, rate),)
         case _:

@@ -9,15 +9,22 @@ from fractions import Fraction
 from typing import Literal
 
 from tacit.accounting.calibrate import discrete_loss
-from tacit.accounting.gaussian import check_delta
-from tacit.accounting.pairs import GaussianStep, Part, Pure, Ranged, Shift, compositions
+from tacit.accounting.pairs import (
+    GaussianStep,
+    Part,
+    Pure,
+    Ranged,
+    SamplingName,
+    compositions,
+    is_shift,
+)
 from tacit.accounting.pld import pld_epsilon
 from tacit.accounting.rdp import rdp_epsilon
 from tacit.accounting.sums import fewest_sigma_steps, sensitivity_factor
 from tacit.spec.budget import Budget, round_up
 from tacit.spec.errors import BudgetError
 from tacit.spec.mechanisms import Exponential, Gaussian, Laplace
-from tacit.spec.plan import Everyone, Plan, Poisson, Steps, WithoutReplacement
+from tacit.spec.plan import Plan, WithoutReplacement
 from tacit.spec.schema import Neighbours
 
 PlanAccountant = Literal["pld", "rdp"]
@@ -49,25 +56,44 @@ def plan_epsilon(
     sensitivity_factor("free", neighbours)  # refuses an unknown relation
     if accountant not in ("pld", "rdp"):
         raise BudgetError(f'Expected accountant={accountant!r} to be "pld" or "rdp".')
-    parts = tuple((_part(steps), steps.count) for steps in plan.steps)
-    candidates = []
-    gaussian = any(isinstance(step, GaussianStep) for step, _ in parts)
-    if not gaussian:
-        candidates.append((_plain_sum(plan), "pure epsilon"))
+    parts, pure, losses = [], Fraction(0), []
+    for steps in plan.steps:
+        step: GaussianStep | Pure | Ranged
+        match steps.mechanism:
+            case Laplace(epsilon=each):
+                # Losses of a discrete Laplace vector lie within +-epsilon, and no more is used.
+                step = Pure(float(each))
+                pure += steps.count * Fraction(each)
+            case Exponential(epsilon=each):
+                step = Ranged(float(each))
+                pure += steps.count * Fraction(each)
+            case Gaussian(noise_multiplier=float(multiplier)):
+                name: SamplingName = "poisson"
+                if isinstance(steps.sampling, WithoutReplacement):
+                    name = "wor"
+                step = GaussianStep(multiplier, name, steps.sampling.rate, steps.geometry)
+                each_loss = discrete_loss(steps.numbers, fewest_sigma_steps(multiplier))
+                losses.append(steps.count * each_loss)
+            case other:
+                raise BudgetError(f"Expected a mechanism that a plan knows, got {other!r}.")
+        parts.append((step, steps.count))
+    bounds = []
+    if not losses:  # exact, whatever decimal context the process has set, and rounded up
+        total = float(pure)
+        total = total if Fraction(total) >= pure else math.nextafter(total, math.inf)
+        bounds.append((total, "pure epsilon"))
     if plan.delta > 0:
-        loss = math.fsum(_discrete_loss(steps) for steps in plan.steps)
+        loss = math.fsum(losses)
         if loss > _LARGEST_LOSS:
             raise BudgetError(
                 f"Expected a smaller count * numbers: noise on a grid would cost {loss:.2g} more. "
                 "Take fewer steps, or fewer numbers in each."
             )
         delta = float(plan.delta) * math.exp(-loss) * (1 - 1e-9)  # proof: gaussian-discrete
-        candidates += [
-            (epsilon + 2 * loss, by)
-            for epsilon, by in _candidates(parts, neighbours, delta, accountant)
-        ]
-    epsilon, by = min(candidates)
-    if gaussian and not epsilon <= _LARGEST_EPSILON:
+        found = parts_bounds(tuple(parts), neighbours, delta, accountant)
+        bounds += [(epsilon + 2 * loss, by) for epsilon, by in found]
+    epsilon, by = min(bounds)
+    if losses and not epsilon <= _LARGEST_EPSILON:
         raise BudgetError(
             f"Expected an epsilon of at most {_LARGEST_EPSILON:g}, got {epsilon:.4g}: take more "
             "noise or fewer steps."
@@ -75,65 +101,22 @@ def plan_epsilon(
     return epsilon, by
 
 
-def parts_epsilon(
-    parts: tuple[Part, ...], neighbours: Neighbours, delta: float, accountant: PlanAccountant
-) -> float:
-    """Epsilon at `delta` of parts with continuous noise."""
-    check_delta(delta)
-    return min(_candidates(parts, neighbours, delta, accountant))[0]
-
-
-def _candidates(
+def parts_bounds(
     parts: tuple[Part, ...], neighbours: Neighbours, delta: float, accountant: PlanAccountant
 ) -> list[tuple[float, str]]:
-    """Bounds that all hold."""
+    """Bounds on epsilon at `delta`, continuous noise; all hold."""
     ways = compositions(parts, neighbours)
     ranged = any(isinstance(step, Ranged) for step, _ in parts)
     found = []
     if accountant == "pld":
         for way in ways:
-            plain = all(isinstance(pair, Shift) for both in way for pair, _ in both)
+            plain = all(is_shift(pair) for both in way for pair, _ in both)
             by = "exact Gaussian profile" if plain else "privacy loss distribution"
             found.append((max(pld_epsilon(both, delta) for both in way), by))
     if accountant == "rdp" or ranged:
         by = "bounded range (zCDP)" if ranged else "Renyi divergence"
         found += [(max(rdp_epsilon(both, delta) for both in way), by) for way in ways]
     return found
-
-
-def _part(steps: Steps) -> GaussianStep | Pure | Ranged:
-    match steps.mechanism, steps.sampling:
-        case Laplace(epsilon=epsilon), _:
-            # Losses of a discrete Laplace vector lie within +-epsilon, and no more is used.
-            return Pure(float(epsilon))
-        case Exponential(epsilon=epsilon), _:
-            return Ranged(float(epsilon))
-        case Gaussian(noise_multiplier=float(multiplier)), Everyone() | Poisson():
-            return GaussianStep(multiplier, "poisson", steps.sampling.rate, steps.geometry)
-        case Gaussian(noise_multiplier=float(multiplier)), WithoutReplacement():
-            return GaussianStep(multiplier, "wor", steps.sampling.rate, steps.geometry)
-        case _:
-            raise BudgetError(f"Expected a mechanism that a plan knows, got {steps.mechanism!r}.")
-
-
-def _plain_sum(plan: Plan) -> float:
-    """Exact, whatever decimal context the process has set, and rounded up."""
-    total = Fraction(0)
-    for steps in plan.steps:
-        match steps.mechanism:
-            case Laplace(epsilon=epsilon) | Exponential(epsilon=epsilon):
-                total += steps.count * Fraction(epsilon)
-    nearest = float(total)
-    return nearest if Fraction(nearest) >= total else math.nextafter(nearest, math.inf)
-
-
-def _discrete_loss(steps: Steps) -> float:
-    """How far, in log probability, discrete noise is from rounded continuous noise, at most."""
-    match steps.mechanism:
-        case Gaussian(noise_multiplier=float(multiplier)):
-            return steps.count * discrete_loss(steps.numbers, fewest_sigma_steps(multiplier))
-        case _:
-            return 0.0
 
 
 def largest_plan(make: Callable[[float], Plan], budget: Budget, neighbours: Neighbours) -> Plan:

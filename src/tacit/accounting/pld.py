@@ -12,7 +12,7 @@ becomes one relative to delta, is bounded, and is added to delta.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -20,17 +20,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from tacit.accounting.gaussian import bisect, gaussian_epsilon
-from tacit.accounting.pairs import (
-    Add,
-    Composition,
-    Exchange,
-    Opposite,
-    Pair,
-    Pure,
-    Ranged,
-    Remove,
-    Shift,
-)
+from tacit.accounting.pairs import Composition, Exchange, Mixtures, Pair, Pure, Ranged, remove
 
 Array = NDArray[np.floating]
 
@@ -48,12 +38,11 @@ def pld_epsilon(composition: Composition, delta: float) -> float:
 
     Examples
     --------
-    >>> from tacit.accounting.pairs import Remove
-    >>> round(pld_epsilon(((Remove(1.0, 0.01), 1000),), 1e-5), 3)
+    >>> round(pld_epsilon(((remove(1.0, 0.01), 1000),), 1e-5), 3)
     1.829
     """
     match composition:
-        case ((Shift(mu=mu), 1),):
+        case ((Mixtures(mu=mu, p=1.0), 1),):
             return gaussian_epsilon(mu, delta)
     law = _compose(composition, delta)
     if law.delta(0.0) <= delta:
@@ -165,15 +154,19 @@ def resolvable(pair: Pair) -> Pair:
     (joint convexity). The loss of a step is about rate * mu.
     """
     match pair:
-        case Shift(mu=mu):
-            return Shift(max(mu, _LEAST))
         case Pure() | Ranged():
             return pair
-        case Remove() | Add() | Opposite() | Exchange():
-            if pair.rate * pair.mu >= _LEAST:
-                return pair
-            rate = min(_LEAST / pair.mu, max(pair.rate, 1e-3))
-            return replace(pair, rate=rate, mu=_LEAST / rate)
+        case Mixtures(mu=mu, p=p, q=q):
+            rate = max(p, q)
+        case Exchange(mu=mu, rate=rate):
+            pass
+    if rate * abs(mu) >= _LEAST:
+        return pair
+    rate = min(_LEAST / abs(mu), max(rate, 1e-3))
+    mu = math.copysign(_LEAST / rate, mu)
+    if isinstance(pair, Exchange):
+        return Exchange(mu, rate)
+    return Mixtures(mu, rate if pair.p else 0.0, rate if pair.q else 0.0)
 
 
 def interval(composition: Composition, tail: float) -> tuple[float, float]:
@@ -199,56 +192,35 @@ def _shape(pair: Pair, tail: float) -> tuple[float, float, float]:
         case Pure(epsilon=epsilon) | Ranged(epsilon=epsilon):
             return -epsilon, epsilon, epsilon**2 * (1 - math.tanh(epsilon / 2) ** 2)
         case Exchange(mu=mu, rate=rate):
-            _, high, variance = _shape(Remove(mu, rate), tail)
+            _, high, variance = _shape(remove(mu, rate), tail)
             return -high, high, variance
-        case Shift(mu=mu) | Remove(mu=mu) | Add(mu=mu) | Opposite(mu=mu):
-            pass
-    x = np.linspace(-mu - tail, mu + tail, 8001)
-    weights, loss = np.exp(log_densities(pair, x)[0]), _loss(pair, x)
-    weights /= weights.sum()
-    kept = loss[x >= -tail]
-    return kept.min(), kept.max(), float(weights @ (loss - weights @ loss) ** 2)
+        case Mixtures(mu=mu, p=p, q=q):
+            x = np.linspace(-abs(mu) - tail, abs(mu) + tail, 8001)
+            weights = np.exp(log_densities(pair, x)[0])
+            loss = _log_ratio(x, mu, p) - _log_ratio(x, -mu, q)
+            weights /= weights.sum()
+            kept = loss[x >= -tail]
+            return kept.min(), kept.max(), float(weights @ (loss - weights @ loss) ** 2)
 
 
-def _loss(pair: Pair, x: Array) -> Array:
-    """log P/Q at x, small values to full precision."""
-
-    def mixed(mu: float, rate: float) -> Array:
-        t = mu * x - mu**2 / 2
-        small = np.log1p(rate * np.expm1(np.minimum(t, 1.0)))
-        return np.where(t < 1, small, np.logaddexp(math.log1p(-rate), math.log(rate) + t))
-
-    match pair:
-        case Shift(mu=mu):
-            return mu * x - mu**2 / 2
-        case Remove(mu=mu, rate=rate):
-            return mixed(mu, rate)
-        case Add(mu=mu, rate=rate):
-            return -mixed(mu, rate)
-        case Opposite(mu=mu, rate=rate):
-            return mixed(mu, rate) - mixed(-mu, rate)
-        case _:
-            raise AssertionError(pair)
+def _log_ratio(x: Array, mu: float, rate: float) -> Array:
+    """log of (1-q) N(0) + q N(mu) over N(0), small values to full precision."""
+    t = mu * x - mu**2 / 2
+    if rate in (0.0, 1.0):
+        return rate * t
+    small = np.log1p(rate * np.expm1(np.minimum(t, 1.0)))
+    return np.where(t < 1, small, np.logaddexp(math.log1p(-rate), math.log(rate) + t))
 
 
-def log_densities(pair: Pair, x: Array) -> tuple[Array, Array]:
-    """log P and log Q at x, up to a common term, for a pair on the line."""
-    base = -(x**2) / 2
+def log_densities(pair: Mixtures, x: Array) -> tuple[Array, Array]:
+    """log P and log Q at x, up to a common term."""
 
     def mixture(mu: float, rate: float) -> Array:
-        return np.logaddexp(math.log1p(-rate) + base, math.log(rate) - (x - mu) ** 2 / 2)
+        if rate in (0.0, 1.0):
+            return -((x - rate * mu) ** 2) / 2
+        return np.logaddexp(math.log1p(-rate) - x**2 / 2, math.log(rate) - (x - mu) ** 2 / 2)
 
-    match pair:
-        case Shift(mu=mu):
-            return -((x - mu) ** 2) / 2, base
-        case Remove(mu=mu, rate=rate):
-            return mixture(mu, rate), base
-        case Add(mu=mu, rate=rate):
-            return base, mixture(mu, rate)
-        case Opposite(mu=mu, rate=rate):
-            return mixture(mu, rate), mixture(-mu, rate)
-        case _:
-            raise AssertionError(pair)
+    return mixture(pair.mu, pair.p), mixture(-pair.mu, pair.q)
 
 
 def discretise(pair: Pair, width: float, tail: float) -> tuple[int, Array, float]:
@@ -264,16 +236,15 @@ def discretise(pair: Pair, width: float, tail: float) -> tuple[int, Array, float
             cells = np.zeros((2, len(losses) + 1))
             # The first and the last cell between losses hold -epsilon and epsilon.
             cells[:, 1], cells[:, -2] = (1 - more, more), (more, 1 - more)
-        case Shift(mu=mu):
+        case Mixtures(mu=mu, p=1.0):
             cells = _masses(losses / mu + mu / 2, mu, 1.0)
-        case Remove(mu=mu, rate=rate):
+        case Mixtures(mu=mu, p=rate, q=0.0):
             cells = _masses(_cut(losses, mu, rate), mu, rate)
-        case Add(mu=mu, rate=rate):
-            cells = _masses(_cut(-losses[::-1], mu, rate), mu, rate)[::-1, ::-1]
-        case Opposite(mu=mu, rate=rate):
+        case Mixtures(mu=mu, p=0.0, q=rate):
+            cells = _masses(_cut(-losses[::-1], -mu, rate), -mu, rate)[::-1, ::-1]
+        case Mixtures(mu=mu, p=rate):
             x = _opposite_cut(losses, mu, rate)
-            plus, minus = _masses(x, mu, rate), _masses(x, -mu, rate)
-            cells = np.stack([plus[0], minus[0]])
+            cells = np.stack([_masses(x, mu, rate)[0], _masses(x, -mu, rate)[0]])
         case Exchange(mu=mu, rate=rate):
             upper = _masses(_cut(losses[-first:], mu, rate), mu, rate)[:, 1:]
             cells = np.concatenate([upper[::-1, ::-1], upper], axis=1)

@@ -13,17 +13,7 @@ import numpy as np
 from scipy.special import gammaln, logsumexp
 
 from tacit.accounting.gaussian import gaussian_epsilon
-from tacit.accounting.pairs import (
-    Add,
-    Composition,
-    Exchange,
-    Opposite,
-    Pair,
-    Pure,
-    Ranged,
-    Remove,
-    Shift,
-)
+from tacit.accounting.pairs import Composition, Exchange, Mixtures, Pair, Pure, Ranged
 from tacit.accounting.pld import Array, log_densities
 
 WHOLE_ORDERS = tuple(float(order) for order in range(2, 257))
@@ -73,12 +63,9 @@ def renyi(pair: Pair, orders: tuple[float, ...]) -> Array:
     """
     a = np.asarray(orders)
     match pair:
-        case Shift(mu=mu):
-            return a * mu**2 / 2
-        case Remove(mu=mu) | Add(mu=mu):
-            return np.minimum(_by_quadrature(pair, a), a * mu**2 / 2)
-        case Opposite(mu=mu):
-            return np.minimum(_by_quadrature(pair, a), a * (2 * mu) ** 2 / 2)
+        case Mixtures(mu=mu, p=p, q=q):
+            apart = a * (2 * mu if p and q else mu) ** 2 / 2
+            return apart if p == 1 else np.minimum(_by_quadrature(pair, a), apart)
         case Exchange(mu=mu, rate=rate):
             return np.minimum(_without_replacement(a, mu, rate), a * mu**2 / 2)
         case Pure(epsilon=epsilon):
@@ -87,14 +74,15 @@ def renyi(pair: Pair, orders: tuple[float, ...]) -> Array:
             return np.minimum(_randomised_response(a, epsilon), a * epsilon**2 / 8)
 
 
-def _by_quadrature(pair: Remove | Add | Opposite, orders: Array) -> Array:
+def _by_quadrature(pair: Mixtures, orders: Array) -> Array:
     """log of the integral of P^a Q^(1-a), by the trapezoid rule.
 
     It converges geometrically: the integrand is analytic up to pi / mu from the real line.
     """
-    step = min(0.25, 0.5 / pair.mu)
+    mu = abs(pair.mu)
+    step = min(0.25, 0.5 / mu)
     # The integrand's bulk lies within (2a - 1) mu of zero.
-    reach = np.ceil(((2 * orders - 1) * pair.mu + 12) / step)
+    reach = np.ceil(((2 * orders - 1) * mu + 12) / step)
     half = int(reach[reach <= _MOST_POINTS].max(initial=0))
     log_p, log_q = log_densities(pair, step * np.arange(-half, half + 1))
     constant = math.log(step) - math.log(2 * math.pi) / 2

@@ -28,7 +28,7 @@ from tacit.spec.kernels import Contribution, Kernel
 from tacit.spec.programs import Program, trace
 from tacit.spec.release import Axis, Block, Noise
 from tacit.spec.schema import Schema
-from tacit.spec.sums import Bound, BoundedSum
+from tacit.spec.sums import BoundedSum
 from tacit.wall.noise import Entropy
 from tacit.wall.statistics.statistic import Statistic
 from tacit.wall.steps.programs import refuse_debugging
@@ -115,43 +115,38 @@ def _sum_at(sums: BoundedSums, place: np.ndarray, data: Data) -> np.ndarray:
 
 def resolve_density(query: DensityDraw, schema: Schema) -> ChoiceAnswer | DensityAnswer:
     """Check and compile the log-likelihood and the prior. Opens no data."""
-    bound, region = density_bound(query, schema), query.region
+    blocks, region = {"score": density_bound(query, schema)}, query.region
     each = Axis("draw", range(query.draws))
     if isinstance(region, Points):
         state: Any = (region.theta, np.array([query.width]), *query.constants)
-        scores = _scores(_at_points(query.kernel, state), query, bound, state)
-        choice = Choice(scores, region.log_weights.tolist())
+        kernel = _at_points(query.kernel, region.theta.shape)
+        asked = BoundedSum(kernel, query.columns, state=state, blocks=blocks)
+        choice = Choice(asked, region.log_weights.tolist())
         return choice_among(query, choice, Block("point", (each,)), schema)
-    limits = np.array([query.lift, query.width])
-    state = (region.centre, region.centre, limits, *query.constants)
-    score = resolve_sum(_scores(_centred(query.kernel), query, bound, state), schema)
+    state = (region.centre, region.centre, np.array([query.lift, query.width]), *query.constants)
+    asked = BoundedSum(_centred(query.kernel), query.columns, state=state, blocks=blocks)
+    scores = resolve_sum(asked, schema)
     slopes = None if query.slopes is None else resolve_sum(query.slopes, schema)
     block = Block("theta", (each, Axis("parameter", range(region.size))))
-    said = score.assumptions if slopes is None else score.assumptions + slopes.assumptions
+    said = scores.assumptions if slopes is None else scores.assumptions + slopes.assumptions
     assumed = tuple(dict.fromkeys((*said, FLOAT_DRAW)))
-    public = query, schema, (block,), choice_range(bound, schema), (GRID,), assumed
-    return DensityAnswer(*public, score, slopes, _log_prior(query))
-
-
-def _scores(
-    kernel: Contribution, query: DensityDraw, bound: Bound, state: tuple[np.ndarray, ...]
-) -> BoundedSum:
-    return BoundedSum(kernel, query.columns, state=state, blocks={"score": bound})
+    public = query, schema, (block,), choice_range(blocks["score"], schema), (GRID,), assumed
+    return DensityAnswer(*public, scores, slopes, _log_prior(query))
 
 
 def _log_prior(query: DensityDraw) -> LogPrior:
-    """The log prior and its gradient: closed forms, or a traced program that cannot call back."""
+    """The log prior and its gradient: closed forms, or a traced program that cannot call back.
+
+    It is called where a chain is, which is secret.
+    """
     match query.prior:
         case None:
             return lambda at: (0.0, np.zeros_like(at))
         case float(scale):
             return lambda at: (-0.5 * float(at @ at) / scale**2, -at / scale**2)
         case Program() as program:
-            return _traced_prior(program, query.region.size)
-
-
-def _traced_prior(program: Program, size: int) -> LogPrior:
-    """A program of the parameters, and its gradient: called where a chain is, which is secret."""
+            pass
+    size = query.region.size
     if (program.columns, program.size, len(program.state)) != (size, 1, 0):
         raise QueryError(f"Expected the prior to be a program of {size} parameters, one number.")
     refuse_debugging()
@@ -169,30 +164,15 @@ def _traced_prior(program: Program, size: int) -> LogPrior:
     return at
 
 
-def _at_points(kernel: Contribution, state: tuple[np.ndarray, ...]) -> Contribution:
+@lru_cache(maxsize=64)
+def _at_points(kernel: Contribution, shape: tuple[int, ...]) -> Contribution:
     """A row at all points: its best has the width, and what falls short by more has none.
 
     The state is (points, [width], constants...). Compared so that NaN counts as the worst.
     """  # proof: density-offset
     if isinstance(kernel, Kernel):
         return Kernel(f"{kernel.name}.at_points")
-    return _points_program(kernel, state[0].shape)
-
-
-def _centred(kernel: Contribution) -> Contribution:
-    """A row at one place against the centre, lifted and cut to the width.
-
-    The state is (place, centre, [lift, width], constants...).
-    """  # proof: density-offset
-    if isinstance(kernel, Kernel):
-        return Kernel(f"{kernel.name}.centred")
-    return _centred_program(kernel)
-
-
-@lru_cache(maxsize=64)
-def _points_program(program: Program, shape: tuple[int, ...]) -> Program:
-    _check_row(program)
-    one, constants, form = _one(program)
+    one, constants, form = _one(kernel)
 
     def at_points(row: Any, state: Any) -> Any:
         import jax
@@ -203,15 +183,20 @@ def _points_program(program: Program, shape: tuple[int, ...]) -> Program:
         left = values - best + state[1][0]
         return jnp.where(left > 0, left, 0.0)
 
-    with program.precision():
+    with kernel.precision():
         given = (np.zeros(shape, form), np.zeros(1, form), *constants)
-        return trace(at_points, program.columns, given)
+        return trace(at_points, kernel.columns, given)
 
 
 @lru_cache(maxsize=64)
-def _centred_program(program: Program) -> Program:
-    _check_row(program)
-    one, constants, form = _one(program)
+def _centred(kernel: Contribution) -> Contribution:
+    """A row at one place against the centre, lifted and cut to the width.
+
+    The state is (place, centre, [lift, width], constants...).
+    """  # proof: density-offset
+    if isinstance(kernel, Kernel):
+        return Kernel(f"{kernel.name}.centred")
+    one, constants, form = _one(kernel)
 
     def centred(row: Any, state: Any) -> Any:
         import jax.numpy as jnp
@@ -220,24 +205,21 @@ def _centred_program(program: Program) -> Program:
         left = here - there + state[2][0]
         return jnp.where(left > 0, jnp.minimum(left, state[2][1]), 0.0)[None]
 
-    with program.precision():
-        place = np.zeros(program.state[0][1], form)
+    with kernel.precision():
+        place = np.zeros(kernel.state[0][1], form)
         given = (place, place, np.zeros(2, form), *constants)
-        return trace(centred, program.columns, given)
+        return trace(centred, kernel.columns, given)
 
 
 def _one(program: Program) -> tuple[Callable[..., Any], tuple[np.ndarray, ...], Any]:
     """A row's log-likelihood at given parameters; synthetic constants; the type of numbers."""
+    if program.size != 1 or not program.state:
+        raise QueryError(
+            "Expected a program of one number, whose state begins with the parameters."
+        )
     of_row, form = program.function(), np.dtype(program.dtype)
 
     def one(row: Any, at: Any, constants: Any) -> Any:
         return of_row(row, (at.astype(program.state[0][0]), *constants))[0]
 
     return one, tuple(np.zeros(shape, kind) for kind, shape in program.state[1:]), form
-
-
-def _check_row(program: Program) -> None:
-    if program.size != 1 or not program.state:
-        raise QueryError(
-            "Expected a program of one number, whose state begins with the parameters."
-        )
