@@ -13,7 +13,6 @@ from tacit.accounting.draws import (
     calibrate_range,
     chain_assumption,
     choice_range,
-    level_width,
     paths_range,
     profiles_range,
     temperature,
@@ -59,12 +58,13 @@ def test_ranges_by_hand(neighbours, rows, factor):
 
 
 def test_the_width_of_a_level():
-    assert level_width(1, 0.5) == 0
-    assert level_width(2, 0.2) == pytest.approx(math.log(9))
-    for levels in (2, 5, 100):
+    for levels in (1, 2, 5, 100):
+        names = [tacit.Categorical(name, ["1"]) for name in "rt"]
+        a = tacit.Categorical("a", [str(i) for i in range(levels)])
+        held = tacit.Schema(*names, a, neighbours="add_remove")
         least = 0.3 / levels
-        most = 1 - (levels - 1) * least
-        assert level_width(levels, 0.3) == pytest.approx(math.log(most / least))
+        width = math.log((1 - (levels - 1) * least) / least) if levels > 1 else 0
+        assert profiles_range(Panel("r", "t", ("a",)), 0.3, held) == pytest.approx(width)
 
 
 def test_the_temperature_never_costs_more_than_epsilon():

@@ -12,7 +12,6 @@ from scipy.stats import chi2, kstest
 
 import tacit
 from tacit.accounting.bounded_range import exponential_epsilon
-from tacit.accounting.draws import level_width
 from tacit.draws import states as _states
 from tacit.draws.states import resolve_states
 from tacit.public import seeded_entropy
@@ -230,7 +229,7 @@ def test_an_emission_with_a_single_level_says_nothing():
     home = tacit.Wall(data, held, budget=tacit.Budget(9), ledger=":memory:")
     release = home.release(query, Exponential(1))
     np.testing.assert_array_equal(release.table("profile of a").value, [[1], [1]])
-    assert release.noise[0].scale == pytest.approx(2 * level_width(2, 0.1))
+    assert release.noise[0].scale == pytest.approx(2 * np.log(0.95 / 0.05))
 
 
 # Chains

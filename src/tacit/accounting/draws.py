@@ -57,7 +57,7 @@ def draw_range(law: DrawLaw, schema: Schema) -> float:
         case TruncatedDirichlet(prior=prior, truncation=least):
             # proof: draw-range. One row's log-probability lies between log a0 and the log of
             # what the other levels leave; a replaced row moves two of them, against each other.
-            one = math.log((1 - (len(prior) - 1) * least) / least)
+            one = _width(len(prior), least)
             pair = 2 * one
         case BoundedNormal(sd=sd, low=low, high=high):
             # proof: draw-normal-range
@@ -68,6 +68,11 @@ def draw_range(law: DrawLaw, schema: Schema) -> float:
             return math.inf
     by_unit = pair if schema.neighbours == "replace_one" else one
     return schema.max_rows_per_unit * by_unit * _ROUNDING
+
+
+def _width(levels: int, least: float) -> float:
+    """The width of a level's log-probability where none is below `least`."""
+    return math.log((1 - (levels - 1) * least) / least)
 
 
 def _spread(x: float, low: float, high: float) -> float:
@@ -216,17 +221,11 @@ def paths_range(query: StatePaths, schema: Schema) -> float:
     return _of_rows(float(gaps.max()), schema)
 
 
-def level_width(levels: int, truncation: float) -> float:
-    """The width of a level's log-probability if none is below `truncation` / `levels`."""
-    least = truncation / levels
-    return math.log((1 - (levels - 1) * least) / least) if levels > 1 else 0.0
-
-
 def profiles_range(panel: Panel, truncation: float, schema: Schema) -> float:
     """The range of `StateProfiles` and `StateChain`: all emissions of a row together."""
-    # proof: profiles-range
-    widths = [level_width(len(schema[name].labels), truncation) for name in panel.emissions]
-    return _of_rows(math.fsum(widths), schema)
+    # proof: profiles-range. No level has a probability below truncation / levels.
+    levels = [len(schema[name].labels) for name in panel.emissions]
+    return _of_rows(math.fsum(_width(k, truncation / k) for k in levels if k > 1), schema)
 
 
 def _of_rows(one: float, schema: Schema) -> float:
@@ -270,26 +269,23 @@ def calibrate_density(mechanism: Exponential, query: DensityDraw, schema: Schema
         paid = Budget(calibration.cost.epsilon, mechanism.delta)
         calibration = replace(calibration, cost=paid)
     count = query.steps + (query.draws - 1) * max(1, query.steps // 2)
-    assumed = density_assumption(Budget(calibration.cost.epsilon, left), count)
+    # proof: density-converged. The steps of the chain have no guarantee of their own.
+    near = _converged(Budget(calibration.cost.epsilon, left), "the law that is paid for")
+    assumed = (
+        f"the Metropolis chain {near} after {count} steps; if not, nothing is promised: no epsilon "
+        "holds for where it ended"
+    )
     return replace(calibration, assumptions=(assumed,))
 
 
-def density_assumption(cost: Budget, steps: int) -> str:
-    """What must be assumed of a chain whose steps have no guarantee of their own."""
-    distance = _distance(cost)  # proof: density-converged
-    near = f"came within a total variation of {distance:.3g} of the law that is paid for"
-    return (
-        f"the Metropolis chain {near if distance > 0 else 'had converged'} after {steps} steps; if "
-        "not, nothing is promised: no epsilon holds for where it ended"
-    )
-
-
-def _distance(cost: Budget) -> float:
-    """How far from its law a chain may be, in total variation, for the delta that is left."""
+def _converged(cost: Budget, target: str) -> str:
+    """How near to its law a chain must be, in total variation, for the delta that is left."""
     epsilon = float(cost.epsilon)
     if epsilon > 500:
         raise BudgetError(f"Expected an epsilon of at most 500, got {epsilon:g}.")
-    return float(cost.delta) / (1 + math.exp(epsilon))
+    distance = float(cost.delta) / (1 + math.exp(epsilon))
+    near = f"came within a total variation of {distance:.3g} of {target}"
+    return near if distance > 0 else "had converged"
 
 
 def chain_assumption(cost: Budget, updates: int) -> str:
@@ -298,11 +294,9 @@ def chain_assumption(cost: Budget, updates: int) -> str:
     The delta that was paid is what the chain's distance from its target may cost.
     """
     # proof: chain-converged. (1 + e^epsilon) times the total variation is added to delta.
-    epsilon, distance = float(cost.epsilon), _distance(cost)
-    near = f"came within a total variation of {distance:.3g} of its target"
+    epsilon, near = float(cost.epsilon), _converged(cost, "its target")
     worst = exponential_epsilon(epsilon, updates, 1e-6)
     return (
-        f"the chain {near if distance > 0 else 'had converged'}; if not, all that holds is epsilon "
-        f"{worst:.4g} at delta 1e-06 ({updates * epsilon:.6g} with no delta), as for {updates} "
-        "updates that are all released"
+        f"the chain {near}; if not, all that holds is epsilon {worst:.4g} at delta 1e-06 "
+        f"({updates * epsilon:.6g} with no delta), as for {updates} updates that are all released"
     )

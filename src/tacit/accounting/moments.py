@@ -120,41 +120,30 @@ def calibrate_moments(
     by_l1 = isinstance(mechanism, Laplace)
     shape = Shape(*split) if split is not None else best_shape(what, by_l1)
     margin = 1 + 1e-12  # more than floating point can lose in a formula of ten operations
+    mixed = shape.square / (1.0 if by_l1 else math.sqrt(2))  # of the products of two columns
+    d = what.width
+    shapes = [shape.rows] * what.counted + [shape.sum] * d
+    if what.degree == 2:
+        shapes += [shape.square if i == j else mixed for i in range(d) for j in range(i, d)]
     if isinstance(mechanism, Laplace):
         factor = l1_sensitivity(what, shape) * margin / float(mechanism.epsilon)
-        scales = _scales(what, shape, 1.0)
+        scales = zip(shapes, grids(what), strict=True)
         return pure(mechanism, tuple(_laplace(factor * s, grid) for s, grid in scales))
     unit = unit_norm(what, shape)
     loss = discrete_loss(what.coordinates, 2.0**GRID_BITS)
     multiplier, cost = price(mechanism, l2_sensitivity(what, shape) / unit * margin, loss)
-    factor = multiplier * unit * margin
-    scales = _fine(_scales(what, shape, math.sqrt(2)), factor)
-    noise = tuple(gaussian_noise(factor * s, grid) for s, grid in scales)
-    return Calibration(noise, cost, "exact Gaussian profile")
+    noise = []
+    for s, coarsest in zip(shapes, grids(what), strict=True):
+        sigma = multiplier * unit * margin * s
+        grid = min(coarsest, 2.0 ** (math.floor(math.log2(sigma)) - GRID_BITS))
+        noise.append(gaussian_noise(sigma, grid))
+    return Calibration(tuple(noise), cost, "exact Gaussian profile")
 
 
 def grids(what: MomentsOf) -> tuple[float, ...]:
     """The step of each moment: 1 for rows, and powers of two below it for sums and products."""
     step = 2.0 ** -SUM_BITS[what.degree]
     return (1.0,) * what.counted + (step,) * what.width + (step**2,) * what.products
-
-
-def _scales(what: MomentsOf, shape: Shape, mixed: float) -> list[tuple[float, float]]:
-    """The shape and the grid of each coordinate; `mixed` divides the products of two columns."""
-    d = what.width
-    shapes = [shape.rows] * what.counted + [shape.sum] * d
-    if what.degree == 2:
-        shapes += [
-            shape.square if i == j else shape.square / mixed for i in range(d) for j in range(i, d)
-        ]
-    return list(zip(shapes, grids(what), strict=True))
-
-
-def _fine(scales: list[tuple[float, float]], factor: float) -> list[tuple[float, float]]:
-    """Grids on which Gaussian noise has at least 2^28 steps."""
-    return [
-        (s, min(grid, 2.0 ** (math.floor(math.log2(factor * s)) - GRID_BITS))) for s, grid in scales
-    ]
 
 
 def _laplace(scale: float, grid: float) -> Noise:

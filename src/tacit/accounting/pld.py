@@ -12,7 +12,7 @@ becomes one relative to delta, is bounded, and is added to delta.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
@@ -44,36 +44,20 @@ def pld_epsilon(composition: Composition, delta: float) -> float:
     match composition:
         case ((Mixtures(mu=mu, p=1.0), 1),):
             return gaussian_epsilon(mu, delta)
-    law = _compose(composition, delta)
-    if law.delta(0.0) <= delta:
+    delta_at = _compose(composition, delta)
+    if delta_at(0.0) <= delta:
         return 0.0
-    if law.delta(1e18) > delta:
+    if delta_at(1e18) > delta:
         return math.inf
-    return bisect(lambda epsilon: law.delta(epsilon) <= delta, 0.0, 1.0, 1e-9)
+    return bisect(lambda epsilon: delta_at(epsilon) <= delta, 0.0, 1.0, 1e-9)
 
 
-@dataclass(frozen=True)
-class _Law:
-    """The law of the summed loss, as masses times e^(log_scale - theta * loss)."""
+def _compose(composition: Composition, delta: float) -> Callable[[float], float]:
+    """delta as a function of epsilon, most exact where it is near the given `delta`.
 
-    losses: Array
-    masses: Array
-    theta: float
-    log_scale: float
-    infinite: float
-    error: float
-
-    def delta(self, epsilon: float) -> float:
-        """An upper bound on the expectation of (1 - e^(epsilon - loss))_+."""
-        first, last = np.searchsorted(self.losses, [epsilon, epsilon + 60 / self.theta])
-        over = self.losses[first:last] - epsilon
-        kept = np.exp(-self.theta * over) * -np.expm1(-over)
-        total = max(float(kept @ self.masses[first:last]), 0.0) + self.error
-        return self.infinite + math.exp(min(self.log_scale - self.theta * epsilon, 700.0)) * total
-
-
-def _compose(composition: Composition, delta: float) -> _Law:
-    """The composed law, tilted by the theta at which Chernoff's bound on epsilon is the least."""
+    The law of the summed loss is masses times e^(log_scale - theta loss), with the theta at which
+    Chernoff's bound on epsilon is the least.
+    """
     from scipy.optimize import minimize_scalar
     from scipy.signal import fftconvolve
 
@@ -108,14 +92,20 @@ def _compose(composition: Composition, delta: float) -> _Law:
         offset, power = _power(tilted, count, _LOST)
         total = fftconvolve(total, power)
         start += first * count + offset
-    return _Law(
-        losses=width * (start + np.arange(len(total))),
-        masses=total,
-        theta=theta,
-        log_scale=math.fsum(n * m for n, m in zip(counts, scale)),
-        infinite=-math.expm1(math.fsum(n * math.log1p(-lost) for *_, lost, n in grids)),
-        error=_ERROR * steps + 4 * _LOST * len(grids),
-    )
+    losses = width * (start + np.arange(len(total)))
+    log_scale = math.fsum(n * m for n, m in zip(counts, scale))
+    infinite = -math.expm1(math.fsum(n * math.log1p(-lost) for *_, lost, n in grids))
+    error = _ERROR * steps + 4 * _LOST * len(grids)
+
+    def delta_at(epsilon: float) -> float:
+        """An upper bound on the expectation of (1 - e^(epsilon - loss))_+."""
+        first, last = np.searchsorted(losses, [epsilon, epsilon + 60 / theta])
+        over = losses[first:last] - epsilon
+        kept = np.exp(-theta * over) * -np.expm1(-over)
+        sure = max(float(kept @ total[first:last]), 0.0) + error
+        return infinite + math.exp(min(log_scale - theta * epsilon, 700.0)) * sure
+
+    return delta_at
 
 
 def _log_sum_exp(exponents: Array) -> float:

@@ -103,16 +103,13 @@ def _without_replacement(orders: Array, mu: float, rate: float) -> Array:
         a = orders[i]
         second = mu**2  # the divergence of order 2
         pairs = 2 * log_rate + math.log(a * (a - 1) / 2)
-        pairs += min(math.log(4) + _log_expm1(second), math.log(2) + second)
+        log_expm1 = second + math.log(-math.expm1(-second))
+        pairs += min(math.log(4) + log_expm1, math.log(2) + second)
         j = np.arange(3.0, a + 1)
         choose = gammaln(a + 1) - gammaln(j + 1) - gammaln(a - j + 1)
         rest = j * log_rate + choose + math.log(2) + (j - 1) * j * mu**2 / 2
         result[i] = logsumexp(np.concatenate([[0.0, pairs], rest])) / (a - 1)
     return result
-
-
-def _log_expm1(x: float) -> float:
-    return x + math.log(-math.expm1(-x))
 
 
 def _randomised_response(orders: Array, epsilon: float) -> Array:

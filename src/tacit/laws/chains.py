@@ -14,51 +14,51 @@ from scipy.optimize import minimize
 
 from tacit.laws.uniform import Array, Uniform, normals
 
-_LEAST_CURVE = 0.3
-_APART = 1e-2  # of the slopes that a curvature is taken from
+_LEAST_CURVATURE = 0.3
+_APART = 1e-2  # of the gradients that a Hessian is taken from
 _LONGEST = 16
 _TRAJECTORY = 1.5  # about a quarter turn of a standard normal law
 _RATE, _WALK_RATE = 0.8, 0.25  # of proposals that are accepted
 LogDensity = Callable[[Array], float]
-Slope = Callable[[Array], Array]
+Gradient = Callable[[Array], Array]
 
 
 def hamiltonian(
-    log_density: LogDensity, slope: Slope, size: int, steps: int, draws: int, uniform: Uniform
+    log_density: LogDensity, gradient: Gradient, size: int, steps: int, draws: int, uniform: Uniform
 ) -> Array:
     """Hamiltonian Monte Carlo, in coordinates in which the law is round at its mode.
 
-    The slope steers proposals only: whatever it returns, the law is that of `log_density`.
+    The gradient steers proposals only: whatever it returns, the law is that of `log_density`.
     """
-    centre, axes = _mode(log_density, slope, size)
+    centre, axes = _mode(log_density, gradient, size)
     z, at = np.zeros(size), log_density(centre)
-    first, log_length, average, error = max(1, steps // 2), np.log(0.3), np.log(0.3), 0.0
+    first, log_step, average, error = max(1, steps // 2), np.log(0.3), np.log(0.3), 0.0
 
-    def pull(z: Array) -> Array:
-        return np.nan_to_num(axes.T @ slope(centre + axes @ z), posinf=0.0, neginf=0.0)
+    def force(z: Array) -> Array:
+        return np.nan_to_num(axes.T @ gradient(centre + axes @ z), posinf=0.0, neginf=0.0)
 
     found = []
     for step in range(steps + (draws - 1) * first):
-        length = float(np.exp(log_length)) * (0.8 + 0.4 * float(uniform(1)[0]))
+        step_size = float(np.exp(log_step)) * (0.8 + 0.4 * float(uniform(1)[0]))
         start = momentum = normals(size, uniform)
-        there, count = z, int(np.clip(np.rint(_TRAJECTORY / length), 1, _LONGEST))
-        momentum = momentum + 0.5 * length * pull(there)
+        there, count = z, int(np.clip(np.rint(_TRAJECTORY / step_size), 1, _LONGEST))
+        momentum = momentum + 0.5 * step_size * force(there)
         for i in range(count):
-            there = there + length * momentum
-            momentum = momentum + (1.0 if i + 1 < count else 0.5) * length * pull(there)
+            there = there + step_size * momentum
+            momentum = momentum + (1.0 if i + 1 < count else 0.5) * step_size * force(there)
         then = log_density(centre + axes @ there)
         gain = then - at + 0.5 * float(start @ start - momentum @ momentum)
-        chance = _chance(gain)
-        if float(uniform(1)[0]) < chance:
+        probability = _acceptance(gain)
+        if float(uniform(1)[0]) < probability:
             z, at = there, then
         if step < first:  # dual averaging (Hoffman and Gelman 2014)
             t = step + 1
-            error += ((_RATE - chance) - error) / (t + 10)
-            log_length = np.log(3.0) - np.sqrt(t) / 0.05 * error
-            log_length = float(np.clip(log_length, -12.0, 0.7))
-            average += t**-0.75 * (log_length - average)
+            error += ((_RATE - probability) - error) / (t + 10)
+            log_step = np.log(3.0) - np.sqrt(t) / 0.05 * error
+            log_step = float(np.clip(log_step, -12.0, 0.7))
+            average += t**-0.75 * (log_step - average)
             if t == first:
-                log_length = average
+                log_step = average
         if step + 1 >= steps and (step + 1 - steps) % first == 0:
             found.append(centre + axes @ z)
     return np.array(found)
@@ -75,11 +75,11 @@ def random_walk(
         noise = normals(size, uniform)
         there = u + shape @ noise
         then = log_density(there)
-        chance = _chance(then - at)
-        if float(uniform(1)[0]) < chance:
+        probability = _acceptance(then - at)
+        if float(uniform(1)[0]) < probability:
             u, at = there, then
         if step < first:
-            gain = min(1.0, size * (step + 1) ** -0.66) * (chance - _WALK_RATE)
+            gain = min(1.0, size * (step + 1) ** -0.66) * (probability - _WALK_RATE)
             along = shape @ noise / np.linalg.norm(noise)
             with suppress(np.linalg.LinAlgError):  # too flat for doubles: as it was
                 shape = np.linalg.cholesky(shape @ shape.T + gain * np.outer(along, along))
@@ -88,24 +88,25 @@ def random_walk(
     return np.array(found)
 
 
-def _chance(gain: float) -> float:
-    """Of going; nowhere that has no number."""
+def _acceptance(gain: float) -> float:
+    """min(1, e^gain); 0 where the log density is not a number."""
     return float(np.exp(min(0.0, gain))) if gain > -np.inf else 0.0
 
 
-def _mode(log_density: LogDensity, slope: Slope, size: int) -> tuple[Array, Array]:
+def _mode(log_density: LogDensity, gradient: Gradient, size: int) -> tuple[Array, Array]:
     """Where the law is highest, more or less, and axes along which it falls alike."""
     high = 1e300
     best = minimize(
         lambda u: -np.nan_to_num(log_density(u), nan=-high, posinf=high, neginf=-high),
         np.zeros(size),
-        jac=lambda u: -np.nan_to_num(slope(u), posinf=0.0, neginf=0.0),
+        jac=lambda u: -np.nan_to_num(gradient(u), posinf=0.0, neginf=0.0),
         method="L-BFGS-B",
         bounds=[(-8.0, 8.0)] * size,
         options={"maxiter": 100, "maxfun": 200},
     )
     centre = best.x if np.isfinite(log_density(best.x)) else np.zeros(size)
-    here, apart = slope(centre), _APART * np.eye(size)
-    bent = np.array([(here - slope(centre + step)) / _APART for step in apart])
-    curves, axes = np.linalg.eigh(np.nan_to_num((bent + bent.T) / 2, posinf=0.0, neginf=0.0))
-    return centre, axes / np.sqrt(np.maximum(curves, _LEAST_CURVE))
+    here, apart = gradient(centre), _APART * np.eye(size)
+    hessian = np.array([(here - gradient(centre + step)) / _APART for step in apart])
+    hessian = np.nan_to_num((hessian + hessian.T) / 2, posinf=0.0, neginf=0.0)
+    curvatures, axes = np.linalg.eigh(hessian)
+    return centre, axes / np.sqrt(np.maximum(curvatures, _LEAST_CURVATURE))

@@ -111,23 +111,23 @@ def _log_integral(a: Array, b: Array, truncation: float) -> Array:
     top = np.clip(np.log(a) - np.log(b), -edge, edge)
     share, other = 1 / (1 + np.exp(-top)), 1 / (1 + np.exp(top))
 
-    def log(d: Array) -> Array:  # relative to the top
-        moved = np.where(d < 0, np.log1p(share_ * np.expm1(np.minimum(d, 0))), 0.0)
-        back = np.where(d > 0, np.log1p(other_ * np.expm1(-np.maximum(d, 0))), 0.0)
-        # a d - (a + b) log(share e^d + other), on the side where nothing overflows
-        return np.where(d < 0, a_ * d - total_ * moved, -b_ * d - total_ * back)
+    law = np.stack([a, b, share, other])
 
-    a_, b_, total_, share_, other_ = a, b, a + b, share, other
+    def log(d: Array, a: Array, b: Array, share: Array, other: Array) -> Array:
+        """a d - (a + b) log(share e^d + other), on the side where nothing overflows."""
+        moved = np.where(d < 0, np.log1p(share * np.expm1(np.minimum(d, 0))), 0.0)
+        back = np.where(d > 0, np.log1p(other * np.expm1(-np.maximum(d, 0))), 0.0)
+        return np.where(d < 0, a * d - (a + b) * moved, -b * d - (a + b) * back)
+
     ends = []
     for limit in (-edge - top, edge - top):
         near, far = np.zeros_like(top), limit
         for _ in range(50):
             middle = (near + far) / 2
-            deep = log(middle) < -_DEPTH
+            deep = log(middle, *law) < -_DEPTH
             near, far = np.where(deep, near, middle), np.where(deep, middle, far)
         ends.append(far)
     half = (ends[1] - ends[0]) / 2
     d = ((ends[1] + ends[0]) / 2)[:, None] + half[:, None] * _NODES
-    a_, b_, total_, share_, other_ = (v[:, None] for v in (a, b, a + b, share, other))
-    integral = np.log((_WEIGHTS * np.exp(log(d))).sum(axis=1)) + np.log(half)
+    integral = np.log((_WEIGHTS * np.exp(log(d, *law[:, :, None]))).sum(axis=1)) + np.log(half)
     return integral + a * np.log(share) + b * np.log(other)
