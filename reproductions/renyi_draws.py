@@ -11,10 +11,10 @@ from itertools import permutations
 import numpy as np
 from scipy.special import gammaln
 
+from tacit.accounting.calibrate import sensitivity_factor
 from tacit.accounting.gaussian import check_delta, check_positive
 from tacit.accounting.pld import Array
 from tacit.accounting.rdp import ORDERS, convert
-from tacit.accounting.sums import sensitivity_factor
 from tacit.spec.schema import Neighbours
 
 

@@ -13,8 +13,8 @@ from scipy.special import logsumexp
 from scipy.stats import chi2
 
 import tacit
+from tacit.accounting.calibrate import steps_of
 from tacit.accounting.draws import choice_range
-from tacit.accounting.sums import steps_of
 from tacit.draws.choice import resolve_choice
 from tacit.public import seeded_entropy
 from tacit.sources.data import open_data

@@ -7,8 +7,7 @@ from scipy.special import betainc
 from scipy.stats import kstest
 
 from tacit.audit.draws import Simplex
-from tacit.laws.log_gamma import LogGamma
-from tacit.laws.truncated_dirichlet import log_kernel, log_normaliser, sample
+from tacit.laws.truncated_dirichlet import LogGamma, log_kernel, log_normaliser, sample
 
 ALARM = 1e-6
 SIGMAS = 4.9  # two-sided, 1e-6

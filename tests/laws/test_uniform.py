@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tacit.draws.draw import uniforms
-from tacit.laws.log_gamma import LogGamma
+from tacit.laws.truncated_dirichlet import LogGamma
 from tacit.laws.uniform import exponential, normal
 
 GRID = 2.0**-40

@@ -2,10 +2,15 @@
 
 from tacit.accounting.api import epsilon, noise_multiplier
 from tacit.accounting.bounded_range import exponential_epsilon
-from tacit.accounting.calibrate import Calibration, Sensitivity, calibrate, laplace_scale
+from tacit.accounting.calibrate import (
+    Calibration,
+    Sensitivity,
+    calibrate,
+    laplace_scale,
+    sensitivity_factor,
+)
 from tacit.accounting.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu
 from tacit.accounting.plans import plan_epsilon
-from tacit.accounting.sums import sensitivity_factor
 
 __all__ = [
     "Calibration",

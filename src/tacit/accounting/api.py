@@ -7,11 +7,11 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
+from tacit.accounting.calibrate import sensitivity_factor
 from tacit.accounting.gaussian import check_delta, check_positive, gaussian_mu
 from tacit.accounting.pairs import GaussianStep, SamplingName, compositions, moved_by
 from tacit.accounting.plans import parts_bounds
 from tacit.accounting.rdp import rdp_epsilon, strong_epsilon
-from tacit.accounting.sums import sensitivity_factor
 from tacit.spec.errors import BudgetError
 from tacit.spec.plan import Geometry
 from tacit.spec.schema import Neighbours

@@ -1,12 +1,17 @@
-"""From a mechanism and a sensitivity to a noise law and its cost, for one release.
+"""From a mechanism and a sensitivity to a noise law and its cost, for counts and bounded sums.
 
-Relation, geometry and rows per unit are already inside the sensitivity, which the wall derives from
-what it enforces. Costs are rounded up, noise scales too.
+The wall derives the sensitivity of counts from what it enforces: relation and rows per unit are
+inside it. Costs are rounded up, noise scales too.
+
+The grid g of a block of sums is a power of two. The wall rounds a unit's contribution towards zero
+onto it, so that its norm in steps is at most C = floor(clip / g), and these integers are what the
+noise is for.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -15,11 +20,16 @@ from tacit.accounting.gaussian import gaussian_epsilon, gaussian_mu
 from tacit.spec.budget import Budget, round_up
 from tacit.spec.errors import BudgetError
 from tacit.spec.mechanisms import Gaussian, Laplace
+from tacit.spec.plan import GEOMETRIES, Geometry
 from tacit.spec.release import Noise
+from tacit.spec.schema import Neighbours
+from tacit.spec.sums import Bound
 
 # Gaussian noise sits on a grid 2^28 to 2^29 times finer than its standard deviation.
 GRID_BITS = 28
 _LARGEST_EPSILON = 500.0  # beyond it the far tails of the proof would matter
+# The most steps that one unit may contribute: they fit 32 bits, and their squares 64.
+MOST_STEPS = 2**30
 
 
 @dataclass(frozen=True)
@@ -121,3 +131,115 @@ def check_scale(steps: float) -> None:
     # Discrete noise beyond 2^61 steps, forty scales or more, would leave 64-bit integers.
     if steps > 2.0**55:
         raise BudgetError(f"Expected less noise than a scale of {steps:.3g}: spend more.")
+
+
+def sensitivity_factor(geometry: Geometry, neighbours: Neighbours) -> float:
+    """L2 sensitivity of a sum divided by the norm bound on one unit's contribution.
+
+    Parameters
+    ----------
+    geometry
+        Where contributions lie: `"free"` (any direction), `"nonnegative"`, `"simplex"`, or
+        `"box"` ([0, b] in each coordinate, the norm bound being that of its far corner).
+    neighbours
+        `"replace_one"` or `"add_remove"`.
+
+    Examples
+    --------
+    >>> sensitivity_factor("free", "replace_one"), sensitivity_factor("box", "replace_one")
+    (2.0, 1.0)
+    """  # proof: sums-geometry
+    match neighbours, geometry:
+        case "add_remove", "free" | "nonnegative" | "simplex" | "box":
+            return 1.0
+        case "replace_one", "free":
+            return 2.0
+        case "replace_one", "nonnegative" | "simplex":
+            return math.sqrt(2)  # |u - v|^2 = |u|^2 + |v|^2 - 2<u, v>, and <u, v> >= 0
+        case "replace_one", "box":
+            return 1.0  # no coordinate moves by more than b
+    if geometry not in GEOMETRIES:
+        raise BudgetError(f"Expected geometry={geometry!r} among {', '.join(GEOMETRIES)}.")
+    raise BudgetError(
+        'Expected neighbours="replace_one" (the number of units is public) or '
+        f'neighbours="add_remove" (it is not), got {neighbours!r}.'
+    )
+
+
+def calibrate_sum(
+    mechanism: Laplace | Gaussian, bounds: Sequence[Bound], neighbours: Neighbours
+) -> Calibration:
+    """Noise for all blocks of one release, and the cost of all of them together."""
+    if isinstance(mechanism, Laplace):
+        return pure(mechanism, laplace_noise(mechanism, bounds, neighbours))
+    # proof: sums-jointly. Blocks scaled by their noise: squares of their sensitivities average.
+    squares = [sensitivity_factor(b.geometry, neighbours) ** 2 for b in bounds]
+    together = math.sqrt(sum(squares) / len(squares)) * (1 + 1e-15)
+    numbers = sum(bound.numbers for bound in bounds)
+    free_of_loss, _ = price(mechanism, together, 0.0)
+    loss = discrete_loss(numbers, fewest_sigma_steps(free_of_loss))
+    multiplier, cost = price(mechanism, together, loss)
+    noise = multiplied_noise(multiplier, bounds)
+    return Calibration(noise, cost, "exact Gaussian profile")
+
+
+def multiplied_noise(multiplier: float, bounds: Sequence[Bound]) -> tuple[Noise, ...]:
+    """Gaussian noise of `multiplier` for the blocks taken as one vector of unit norm."""
+    share = math.sqrt(len(bounds))  # k blocks of norm 1 are a vector of norm sqrt(k)
+    laws = []
+    for bound in bounds:
+        sigma = multiplier * bound.unit_norm * share
+        grid = max(_finest(bound), 2.0 ** (math.floor(math.log2(sigma)) - GRID_BITS))
+        if steps_of(bound.clip, grid) < 1:
+            raise BudgetError(
+                f"Expected less noise than {multiplier:.3g} times the norm of a unit: "
+                "its contribution would vanish in the grid."
+            )
+        laws.append(gaussian_noise(sigma, grid))
+    return tuple(laws)
+
+
+def fewest_sigma_steps(multiplier: float) -> float:
+    """A lower bound on sigma in steps of the grid that `multiplied_noise` picks."""
+    # Either sigma has its 2^28 steps, or the grid has just clip / grid > MOST_STEPS / 2.
+    return min(2.0**GRID_BITS, multiplier * MOST_STEPS / 2)
+
+
+def laplace_noise(
+    mechanism: Laplace, bounds: Sequence[Bound], neighbours: Neighbours
+) -> tuple[Noise, ...]:
+    """Laplace noise with an equal share of epsilon for each block."""
+    laws = []
+    for bound in bounds:
+        grid = _finest(bound)
+        l1 = _l1_steps(bound, grid, neighbours)
+        exact = Fraction(l1) * len(bounds) / Fraction(mechanism.epsilon)
+        check_scale(float(exact))
+        steps = float(math.ceil(exact))
+        while steps < exact:
+            steps = math.nextafter(steps, math.inf)
+        laws.append(Noise("discrete_laplace", steps * grid, grid))
+    return tuple(laws)
+
+
+def exact_noise(bounds: Sequence[Bound]) -> tuple[Noise, ...]:
+    """No noise, on the finest grid."""
+    return tuple(Noise("none", 0.0, _finest(bound)) for bound in bounds)
+
+
+def _finest(bound: Bound) -> float:
+    return 2.0 ** math.ceil(math.log2(bound.clip / MOST_STEPS))
+
+
+def steps_of(clip: float, grid: float) -> int:
+    """The bound in steps of the grid: exact, since the grid is a power of two."""
+    return math.floor(clip / grid)
+
+
+def _l1_steps(bound: Bound, grid: float, neighbours: Neighbours) -> int:
+    """How far one unit can move a block, in steps and in L1."""  # proof: sums-l1
+    clip, numbers = steps_of(bound.clip, grid), bound.numbers
+    if bound.geometry == "box":
+        return clip * numbers  # two points of a box are no further apart than its corners
+    one = clip if bound.norm == "l1" else min(clip * (math.isqrt(numbers - 1) + 1), clip * numbers)
+    return one if neighbours == "add_remove" else 2 * one

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeGuard
 
-from tacit.accounting.sums import sensitivity_factor
+from tacit.accounting.calibrate import sensitivity_factor
 from tacit.spec.plan import Geometry
 from tacit.spec.schema import Neighbours
 

@@ -8,7 +8,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Literal
 
-from tacit.accounting.calibrate import discrete_loss
+from tacit.accounting.calibrate import discrete_loss, fewest_sigma_steps, sensitivity_factor
 from tacit.accounting.pairs import (
     GaussianStep,
     Part,
@@ -20,7 +20,6 @@ from tacit.accounting.pairs import (
 )
 from tacit.accounting.pld import pld_epsilon
 from tacit.accounting.rdp import rdp_epsilon
-from tacit.accounting.sums import fewest_sigma_steps, sensitivity_factor
 from tacit.spec.budget import Budget, round_up
 from tacit.spec.errors import BudgetError
 from tacit.spec.mechanisms import Exponential, Gaussian, Laplace

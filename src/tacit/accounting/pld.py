@@ -34,13 +34,7 @@ _ERROR = 2e-13  # of a transform, for each step; about ten times what is seen
 
 @lru_cache(maxsize=4096)
 def pld_epsilon(composition: Composition, delta: float) -> float:
-    """The smallest epsilon at which the composition is (epsilon, delta)-private.
-
-    Examples
-    --------
-    >>> round(pld_epsilon(((remove(1.0, 0.01), 1000),), 1e-5), 3)
-    1.829
-    """
+    """The smallest epsilon at which the composition is (epsilon, delta)-private."""
     match composition:
         case ((Mixtures(mu=mu, p=1.0), 1),):
             return gaussian_epsilon(mu, delta)

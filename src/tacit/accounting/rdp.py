@@ -33,11 +33,6 @@ def rdp_epsilon(composition: Composition, delta: float, *, classic: bool = False
 
     `classic` takes whole orders up to 256 and the conversion of Mironov (2017), as the papers
     did; otherwise that of Canonne, Kamath and Steinke (2020, Proposition 12) is used.
-
-    Examples
-    --------
-    >>> round(rdp_epsilon(((Exchange(1 / 1.24, 0.05), 20),), 1e-4, classic=True), 3)
-    2.383
     """
     orders = WHOLE_ORDERS if classic else ORDERS
     divergence = sum(count * renyi(pair, orders) for pair, count in composition)
@@ -122,13 +117,7 @@ def _randomised_response(orders: Array, epsilon: float) -> Array:
 
 
 def advanced_composition(epsilon: float, count: int, slack: float) -> float:
-    """Dwork, Rothblum and Vadhan (2010): `count` epsilon-private steps, up to probability `slack`.
-
-    Examples
-    --------
-    >>> round(advanced_composition(1.0, 400, 1e-5))
-    783
-    """
+    """Dwork, Rothblum and Vadhan (2010): `count` epsilon-private steps, but for `slack`."""
     if epsilon > 700:
         return math.inf
     return epsilon * math.sqrt(2 * count * -math.log(slack)) + count * epsilon * math.expm1(epsilon)
@@ -141,11 +130,6 @@ def strong_epsilon(mu: float, rate: float, steps: int, delta: float) -> float:
     A step that is (e, d)-private is (log(1 + q (exp(e) - 1)), q d)-private on a random batch
     (Balle, Barthe and Gaboardi 2018). Delta is divided between the steps and the composition in the
     best way; the smaller of strong and basic composition counts.
-
-    Examples
-    --------
-    >>> round(strong_epsilon(0.25, 0.01, 1000, 1e-5), 2)
-    3.45
     """
     from scipy.optimize import minimize_scalar
 

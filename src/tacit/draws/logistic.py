@@ -73,20 +73,17 @@ class LogisticAnswer:
         match self.query, mechanism:
             case LogisticDraw(), Exponential():
                 found = cost.calibrate_logistic_draw(mechanism, self.query, self.schema, size)
-                if known:  # what cannot be is refused before it is paid for
-                    self._schedule(known, found.noise[0])
-                return found
             case LogisticMinimum(), Gaussian():
                 found = cost.calibrate_minimum(mechanism, self.query, self.schema, size)
-                if known:
-                    self._ridge(known, found.noise[0])
-                if known and self.query.noise == "objective":
-                    self._rounding(known, found.noise[0])
-                return found
-        fits = "Exponential" if isinstance(self.query, LogisticDraw) else "Gaussian"
-        raise BudgetError(
-            f"Expected tacit.{fits}(epsilon, delta) for this regression, got {mechanism!r}."
-        )
+            case _:
+                fits = "Exponential" if self.chains else "Gaussian"
+                raise BudgetError(
+                    f"Expected tacit.{fits}(epsilon, delta) for this regression, got {mechanism!r}."
+                )
+        if known:  # what cannot be is refused before it is paid for
+            check = {"draw": self._schedule, "objective": self._rounding}
+            check.get(found.noise[0].family, self._ridge)(known, found.noise[0])
+        return found
 
     def exact(self) -> tuple[Noise, ...]:
         """The posterior itself, as far as a chain gets; or the minimum."""
@@ -108,54 +105,52 @@ class LogisticAnswer:
 
         A row with a missing value adds nothing.
         """
-        law = self.query.law
-        rows = load_rows(source, self.schema, (*law.features, law.target))
+        query = self.query
+        rows = load_rows(source, self.schema, (*query.law.features, query.law.target))
         values = rows.values[rows.complete]
         vectors = self.design.rows(values) * (2 * values[:, -1:] - 1)
         # proof: logistic-rows. Whatever rounding did, no row is longer than 1.
         vectors[~np.isfinite(vectors).all(axis=1)] = 0.0
         longest = np.sqrt((vectors**2).sum(axis=1, keepdims=True)) * (1 + 1e-13)
         vectors /= np.maximum(longest, 1.0)
-        if noise[0].family in ("draw", "objective"):
+        law, none = noise[0], np.zeros(self.design.size)
+        if law.family in ("draw", "objective"):
             return Statistic(vectors, rows.units)
-        return _whole(self._least(vectors, rows.units, noise[0]), noise[0].grid, rows.units)
+        assert isinstance(query, LogisticMinimum)
+        if law.family == "none":
+            ridge = query.regularizer or query.law.precision
+            theta = minimum(vectors, ridge, none, 1e-6 + 1e-9 * len(vectors))
+        else:
+            ridge = self._ridge(units_of(self.schema, rows.units), law)
+            # proof: logistic-output. The other half of the tolerance is for the product's rounding.
+            tolerance = cost.TOLERANCE * self.schema.max_rows_per_unit / 2
+            theta = ridge * minimum(vectors, ridge, none, tolerance)
+        return _whole(theta, law.grid, rows.units)
 
     def sample(
         self, statistic: Statistic, noise: tuple[Noise, ...], entropy: Entropy
     ) -> np.ndarray:
-        match noise[0].family:
-            case "draw":
-                return self._ends(statistic.integers, statistic.units, noise[0], entropy)
-            case "objective":
-                return self._tilted(statistic.integers, statistic.units, noise[0], entropy)
-        return noised(statistic, noise, self.blocks, entropy)
-
-    def _least(self, vectors: np.ndarray, units: int, law: Noise) -> np.ndarray:
-        """The minimum; times the regularizer where noise is added to it."""
-        query = self.query
-        assert isinstance(query, LogisticMinimum)
-        none = np.zeros(self.design.size)
-        if law.family == "none":
-            tolerance = 1e-6 + 1e-9 * len(vectors)
-            return minimum(vectors, query.regularizer or query.law.precision, none, tolerance)
-        ridge = self._ridge(units_of(self.schema, units), law)
-        # proof: logistic-output. The other half of the tolerance is for the product's rounding.
-        tolerance = cost.TOLERANCE * self.schema.max_rows_per_unit / 2
-        return ridge * minimum(vectors, ridge, none, tolerance)
+        """Where Langevin chains end, the minimum of a tilted objective, or one with noise added."""
+        law, vectors, units = noise[0], statistic.integers, statistic.units
+        match law.family, self.query:
+            case "draw", LogisticDraw(draws=draws):
+                known = units_of(self.schema, units)
+                schedule, hidden = self._schedule(known, law)
+                weight = (1 / law.scale) * cost.row_weight(self.schema, known, len(vectors))
+                theta = langevin(vectors, weight, schedule, draws, entropy).T
+            case "objective", _:
+                known = units_of(self.schema, units)
+                off, hidden = self._rounding(known, law)
+                tilt = law.scale * normals(entropy, self.design.size)
+                theta = minimum(vectors, self._ridge(known, law), tilt, 2 * off)
+            case _:
+                return noised(statistic, noise, self.blocks, entropy)
+        return noised(_whole(theta, law.grid, units), (hidden,), self.blocks, entropy)
 
     def _ridge(self, known: int, law: Noise) -> float:
         query, each = self.query, self.schema.max_rows_per_unit
         assert isinstance(query, LogisticMinimum)
         return ridge_of(query, known, self.design.size, law.scale, each)
-
-    def _ends(self, vectors: np.ndarray, units: int, law: Noise, entropy: Entropy) -> np.ndarray:
-        """Where the Langevin chains end, one for each draw."""
-        assert isinstance(self.query, LogisticDraw)
-        known = units_of(self.schema, units)
-        schedule, hidden = self._schedule(known, law)
-        weight = (1 / law.scale) * cost.row_weight(self.schema, known, len(vectors))
-        theta = langevin(vectors, weight, schedule, self.query.draws, entropy)
-        return noised(_whole(theta.T, law.grid, units), (hidden,), self.blocks, entropy)
 
     def _schedule(self, known: int, law: Noise) -> tuple[Schedule, Noise]:
         """A chain's schedule, and the noise that hides its rounding: by what is public alone."""
@@ -173,14 +168,6 @@ class LogisticAnswer:
         return Schedule(curvature, sizes, start, radius), cost.rounding_noise(
             off, mu, law.grid, size
         )
-
-    def _tilted(self, vectors: np.ndarray, units: int, law: Noise, entropy: Entropy) -> np.ndarray:
-        """The minimum of the objective with a random gradient."""
-        known = units_of(self.schema, units)
-        off, hidden = self._rounding(known, law)
-        gradient = law.scale * normals(entropy, self.design.size)
-        theta = minimum(vectors, self._ridge(known, law), gradient, 2 * off)
-        return noised(_whole(theta, law.grid, units), (hidden,), self.blocks, entropy)
 
     def _rounding(self, known: int, law: Noise) -> tuple[float, Noise]:
         """How far doubles can move the gradient of the objective, and the noise that hides it."""

@@ -22,7 +22,7 @@ from tacit.accounting.draws import (
 from tacit.draws.conjugate import to_grid
 from tacit.draws.draw import FLOAT_DRAW, Draw, exponential, uniforms
 from tacit.laws import hidden_paths, truncated_dirichlet
-from tacit.laws.log_gamma import LogGamma
+from tacit.laws.truncated_dirichlet import LogGamma
 from tacit.laws.uniform import Uniform
 from tacit.spec.draws import LEAST_TRUNCATION, MOST_LEVELS
 from tacit.spec.errors import QueryError

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tacit
-from tacit.accounting.sums import calibrate_sum, exact_noise, multiplied_noise, steps_of
+from tacit.accounting.calibrate import calibrate_sum, exact_noise, multiplied_noise, steps_of
 from tacit.spec.sums import Bound
 from tacit.wall.steps import clip as _clip
 from tacit.wall.steps.clip import add_alone, add_rows, add_unit, limits_of

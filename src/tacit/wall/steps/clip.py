@@ -10,7 +10,7 @@ from functools import lru_cache
 import numba
 import numpy as np
 
-from tacit.accounting.sums import steps_of
+from tacit.accounting.calibrate import steps_of
 from tacit.spec.release import Noise
 from tacit.spec.sums import Bound
 

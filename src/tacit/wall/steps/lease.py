@@ -15,8 +15,8 @@ from typing import Any, NamedTuple, NoReturn, Protocol
 
 import numpy as np
 
+from tacit.accounting.calibrate import laplace_noise, multiplied_noise
 from tacit.accounting.draws import temperature
-from tacit.accounting.sums import laplace_noise, multiplied_noise
 from tacit.sources.data import AnySource, Data, load
 from tacit.spec.certificate import Certificate
 from tacit.spec.errors import BudgetError, QueryError

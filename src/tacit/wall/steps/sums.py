@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tacit.accounting import Calibration
-from tacit.accounting.sums import calibrate_sum, exact_noise
+from tacit.accounting.calibrate import calibrate_sum, exact_noise
 from tacit.kernels import KERNELS, DocumentKernel
 from tacit.sources.data import AnySource, Data, load
 from tacit.sources.documents import Documents
