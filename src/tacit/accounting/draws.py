@@ -42,16 +42,6 @@ def draw_range(law: DrawLaw, schema: Schema) -> float:
     """The range over the parameter of the log-likelihood's change when one unit changes.
 
     Infinite where it is not bounded, as for regressions and for means that may lie anywhere.
-
-    Examples
-    --------
-    >>> from tacit.spec.columns import Categorical
-    >>> law = TruncatedDirichlet("smoker", (1, 1), truncation=0.1)
-    >>> columns = Categorical("smoker", ["no", "yes"])
-    >>> round(draw_range(law, Schema(columns, neighbours="replace_one")), 3)
-    4.394
-    >>> round(draw_range(law, Schema(columns, neighbours="add_remove")), 3)
-    2.197
     """
     match law:
         case TruncatedDirichlet(prior=prior, truncation=least):

@@ -233,22 +233,17 @@ def discretise(pair: Pair, width: float, tail: float) -> tuple[int, Array, float
             upper = _masses(_cut(losses[-first:], mu, rate), mu, rate)[:, 1:]
             cells = np.concatenate([upper[::-1, ::-1], upper], axis=1)
             at_zero = 1 - cells[0].sum()
-    masses, infinite = _connect(cells[0], cells[1], losses, width)
-    masses[-first] += at_zero
-    return first, masses, infinite
-
-
-def _connect(p: Array, q: Array, losses: Array, width: float) -> tuple[Array, float]:
-    """Move each cell's mass to its ends, keeping the cell's mass under P and under Q."""
-    inner_p, inner_q = p[1:-1], q[1:-1]
-    # Where Q underflows all goes up, which is safe.
-    scaled = inner_q * np.exp(np.minimum(losses[:-1], 700.0))
-    up = np.clip((inner_p - scaled) / -math.expm1(-width), 0.0, inner_p)
+    # Each cell's mass moves to its ends, so that it keeps its mass under P and under Q; where Q
+    # underflows all goes up, which is safe.
+    p, q = cells[0, 1:-1], cells[1, 1:-1]
+    scaled = q * np.exp(np.minimum(losses[:-1], 700.0))
+    up = np.clip((p - scaled) / -math.expm1(-width), 0.0, p)
     masses = np.zeros(len(losses))
     masses[1:] += up
-    masses[:-1] += inner_p - up
-    masses[0] += p[0]
-    return masses, float(p[-1])
+    masses[:-1] += p - up
+    masses[0] += cells[0, 0]
+    masses[-first] += at_zero
+    return first, masses, float(cells[0, -1])
 
 
 def _masses(x: Array, mu: float, rate: float) -> Array:

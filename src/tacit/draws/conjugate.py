@@ -138,7 +138,7 @@ def _check_comparable(law: BoundedNormal, middle: float, half: float) -> None:
                 "half their width, and the prior's sd."
             )
         return
-    # The data's pull is added to the prior's: it must not drown in the last digit of their sum.
+    # The data's gradient is added to the prior's: it must not drown in the last digit of their sum.
     if law.high - law.low > spread / _LEAST:
         raise QueryError(f"Expected high - low of at most 10,000 times the prior's sd in {law}.")
     if max(abs(x - middle) for x in (law.low, law.high, mean)) > half / _LEAST:
@@ -177,8 +177,8 @@ def normal_law(
     away = rows * (middle - origin) + half * moments[0, 1]  # sum of x - origin
     prior_mean, prior_sd = law.prior
     prior, row = 1 / (prior_sd**2 * kept), 1 / (temperature * law.sd**2)
-    slope = wide * (prior * (prior_mean - origin) + row * away)
-    return float(slope), float(wide**2 * (prior + row * rows))
+    gradient = wide * (prior * (prior_mean - origin) + row * away)
+    return float(gradient), float(wide**2 * (prior + row * rows))
 
 
 def regression_law(

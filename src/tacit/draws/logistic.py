@@ -175,7 +175,7 @@ class LogisticAnswer:
         # A limit that was declared, and not counted, may be wrong.
         room = 1 if self.schema.neighbours == "replace_one" else 16
         most = room * self.schema.max_rows_per_unit * known
-        # The norm of the random gradient, but for a chance of e^-128; and of the minimum then.
+        # The norm of the random gradient, but for a probability of e^-128; and of the minimum then.
         tilt = sigma * (math.sqrt(size) + 16)
         radius = (tilt + math.sqrt(tilt**2 + 2 * ridge * most * math.log(2))) / ridge
         off = cost.gradient_error(most, size, radius) + sigma * cost.normal_error(size)

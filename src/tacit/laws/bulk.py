@@ -17,10 +17,10 @@ import numpy as np
 from tacit.laws.discrete import FRACTION, STRIPS, TAIL
 
 LARGEST_LAPLACE = 2**56  # forty scales must fit in 62 bits
-SKIP_BITS = 32  # a unit's chance to be sampled is 1 - exp(-k / 2^32)
+SKIP_BITS = 32  # a unit's probability to be sampled is 1 - exp(-k / 2^32)
 _EXP_1, _LOG_2 = math.exp(-1), math.log(2)
 _MARGIN = 64.0  # of 2^32, a million times the error of a double's exp
-_STRIP_MARGIN = 2.0**-30  # of a chance, a thousand times the error of a double's
+_STRIP_MARGIN = 2.0**-30  # of a probability, a thousand times the error of a double's
 _DOUBT = 2**62  # where the stream stands when a coin is in doubt
 _HIGH_BITS, _WORD_BITS = np.uint64(FRACTION - 32), np.uint64(32)
 _HIGH_MASK, _WORD_MASK = np.uint64(2 ** (FRACTION - 32) - 1), np.uint64(2**32 - 1)
@@ -64,13 +64,13 @@ def _below(n, words, at):
 
 
 @_compiled
-def _coin(chance, words, at):
-    """True with probability `chance`, unless that is in doubt: then nothing will be used."""
+def _coin(probability, words, at):
+    """True with this probability, unless that is in doubt: then nothing will be used."""
     # proof: samplers
     first = float(_word(words, at))
-    if first < chance * 4294967296.0 - _MARGIN:
+    if first < probability * 4294967296.0 - _MARGIN:
         return True
-    if first < chance * 4294967296.0 + _MARGIN:
+    if first < probability * 4294967296.0 + _MARGIN:
         at[0] = _DOUBT
     return False
 
@@ -155,7 +155,7 @@ def fill_strips(out, done, s, left, width, sure, area, words):
 
 @_compiled
 def fill_skips(out, done, last, n, k, words):
-    """Append the units that a Poisson sample takes, each with chance p = 1 - exp(-k / 2^32).
+    """Append the units that a Poisson sample takes, each with probability p = 1 - exp(-k / 2^32).
 
     `last` is the unit taken last. As many as G are passed over, P(G >= j) = (1 - p)^j: the floor
     of -log(W) 2^32 / k for a uniform W, whose first 64 bits are two words.

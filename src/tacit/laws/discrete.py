@@ -4,10 +4,10 @@ Canonne, Kamath and Steinke (2020), and strips for wide Gaussians, on a stream o
 words. The compiled samplers come here for the rare sample in which a double cannot decide, and
 tests compare the two word by word.
 
-Strips of equal chance cover the half of a discrete Gaussian. A try picks one of 256 by eight bits,
-a place in it and a height, and is accepted below the density. The last of them is cut into strips
-of width sigma for all of the tail, which are half as likely from one to the next. Where the strips
-lie is computed in whole numbers, and is the same on all machines.
+Strips of equal probability cover the half of a discrete Gaussian. A try picks one of 256 by eight
+bits, a place in it and a height, and is accepted below the density. The last of them is cut into
+strips of width sigma for all of the tail, which are half as likely from one to the next. Where the
+strips lie is computed in whole numbers, and is the same on all machines.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _AREA = 22_885_829 * 10**9
 class Strips(NamedTuple):
     """Strip i has the sizes from left[i] to left[i] + width[i] - 1; the last entry is the tail's.
 
-    A try at y is accepted with chance exp(-y^2 / 2 s^2) width[i] 2^32 / area, which is at most 1.
+    A try at y is accepted with probability exp(-y^2 / 2 s^2) width[i] 2^32 / area <= 1.
     """
 
     left: np.ndarray
@@ -125,11 +125,11 @@ class Stream:
         while True:
             with localcontext(digits(bits // 3 + 25)):  # decimal's exp is rounded correctly
                 power = (-Decimal(numerator) / Decimal(denominator)).exp()
-                chance = power * 2 ** (bits + doublings)
-                rounding = chance * Decimal(10) ** -(bits // 3 + 20)
-                if drawn + 1 <= chance - rounding:
+                threshold = power * 2 ** (bits + doublings)
+                rounding = threshold * Decimal(10) ** -(bits // 3 + 20)
+                if drawn + 1 <= threshold - rounding:
                     return True
-                if drawn >= chance + rounding:
+                if drawn >= threshold + rounding:
                     return False
             drawn, bits = drawn << 32 | self.word(), bits + 32
 
@@ -193,13 +193,13 @@ class Stream:
                 # Far out the exponent is large, and more digits of it matter.
                 with localcontext(digits(bits // 3 + doublings // 3 + 25)):
                     density = (-Decimal(y * y) / Decimal(2 * s * s)).exp()
-                    chance = density * width * 2 ** (32 + doublings + bits) / table.area
-                    rounding = chance * Decimal(10) ** -(bits // 3 + 20)
-                    if fraction + width <= chance - rounding:
+                    threshold = density * width * 2 ** (32 + doublings + bits) / table.area
+                    rounding = threshold * Decimal(10) ** -(bits // 3 + 20)
+                    if fraction + width <= threshold - rounding:
                         if negative:
                             return -y if y else None  # zero is counted once
                         return y
-                    if fraction >= chance + rounding:
+                    if fraction >= threshold + rounding:
                         return None
             drawn, bits = drawn << 32 | self.word(), bits + 32
 

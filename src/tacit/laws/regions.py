@@ -31,12 +31,12 @@ class BoxMap:
         return self.low + (self.high - self.low) * self.share(u)
 
     def share(self, u: Array) -> Array:
-        """The way from low to high: what a release counts in."""
+        """The share of the way from low to high: what a release counts in."""
         return ndtr(u)
 
-    def pulled(self, u: Array, slope: Array) -> Array:
-        """The gradient in u of a function with this slope at the place, log volume added."""
-        return (self.high - self.low) * np.exp(-0.5 * u**2) / np.sqrt(2 * np.pi) * slope - u
+    def pulled(self, u: Array, gradient: Array) -> Array:
+        """The gradient in u of a function with this gradient at the place, log volume added."""
+        return (self.high - self.low) * np.exp(-0.5 * u**2) / np.sqrt(2 * np.pi) * gradient - u
 
 
 @dataclass(frozen=True)
@@ -52,27 +52,27 @@ class BallMap:
     def share(self, u: Array) -> Array:
         return u * self._stretch(float(np.linalg.norm(u)))[0]
 
-    def pulled(self, u: Array, slope: Array) -> Array:
+    def pulled(self, u: Array, gradient: Array) -> Array:
         r = float(np.linalg.norm(u))
         across, along = self._stretch(r)
         axis = u / max(r, 1e-300)
-        part = float(axis @ slope)
-        return self.radius * (across * (slope - part * axis) + along * part * axis) - u
+        part = float(axis @ gradient)
+        return self.radius * (across * (gradient - part * axis) + along * part * axis) - u
 
     def _stretch(self, r: float) -> tuple[float, float]:
         """How much a small step at length r becomes, across and along: f / r and f'.
 
-        f = F^(1/d), F the chance that a standard normal vector is no longer than r.
+        f = F^(1/d), F the probability that a standard normal vector is no longer than r.
         """
         d, r = self.size, max(r, 1e-100)
-        log_below = _log_gamma_chance(d / 2, r**2 / 2)
+        log_below = _log_gamma_cdf(d / 2, r**2 / 2)
         log_density = (d - 1) * np.log(r) - r**2 / 2 + (1 - d / 2) * np.log(2) - gammaln(d / 2)
         log_f = log_below / d
         along = log_f - np.log(d) + log_density - log_below
         return float(np.exp(log_f - np.log(r))), float(np.exp(along))
 
 
-def _log_gamma_chance(a: float, x: float) -> float:
+def _log_gamma_cdf(a: float, x: float) -> float:
     """log P(Gamma(a) <= x), where it is tiny too."""
     if x > 0.5 * a:
         return float(np.log(gammainc(a, x)))

@@ -6,7 +6,7 @@ the largest concentration A are proposed, independently, from x^(a-1) e^(-l x) o
 
     (1 - S)^(A-1) e^(l S),  S their sum,  relative to its largest value,
 
-is the chance to accept. Any l >= 0 is exact; the one that matches the mean of S to the largest
+is the probability to accept. Any l >= 0 is exact; the one that matches the mean of S to the largest
 value wastes least. The logarithm is curved along a single direction, so that about one proposal in
 the square root of K is accepted, unless all concentrations are far below one.
 """
@@ -92,11 +92,6 @@ def log_normaliser(a: Array, b: Array, truncation: float) -> Array:
 
     In the log-odds the integrand is log-concave for all a, b > 0; Gauss and Legendre's rule is
     put where it matters, so that the far tails of large counts are as accurate as its middle.
-
-    Examples
-    --------
-    >>> round(float(np.exp(log_normaliser(np.array([1.0]), np.array([1.0]), 0.1)[0])), 12)
-    0.8
     """
     a, b = np.broadcast_arrays(np.asarray(a, float), np.asarray(b, float))
     flat_a, flat_b = a.ravel(), b.ravel()
@@ -163,7 +158,7 @@ class LogGamma:
     def log(self, d: Array) -> Array:
         return self.shape * d - self.pull * np.expm1(d)
 
-    def slope(self, d: Array) -> Array:
+    def gradient(self, d: Array) -> Array:
         return (self.shape - self.pull) - self.pull * np.expm1(d)
 
     @property
@@ -193,7 +188,7 @@ class LogGamma:
         # interval no tangent is needed.
         first, last = np.maximum(first, law.left), np.minimum(last, law.right)
         with np.errstate(divide="ignore", invalid="ignore"):
-            rise, fall = law.slope(first), -law.slope(last)
+            rise, fall = law.gradient(first), -law.gradient(last)
             start = np.where(first < 0, np.minimum(first - law.log(first) / rise, 0.0), law.left)
             end = np.where(last > 0, np.maximum(last + law.log(last) / fall, 0.0), law.right)
             before = np.where(first < 0, -np.expm1(-rise * (start - law.left)) / rise, 0.0)

@@ -8,37 +8,37 @@ from scipy.special import log_ndtr
 from tacit.laws.uniform import Array, Uniform, by_rejection, exponential, normal, normals
 
 
-def shares(slope: float, curve: float, size: int, uniform: Uniform) -> Array:
-    """Independent draws from exp(slope s - curve s^2 / 2) on [0, 1], by rejection.
+def shares(gradient: float, curvature: float, size: int, uniform: Uniform) -> Array:
+    """Independent draws from exp(gradient s - curvature s^2 / 2) on [0, 1], by rejection.
 
     Proposals are uniform where the density hardly changes, exponential from the nearer end if the
     peak lies beyond it, and normal otherwise: at least one in eight is accepted. Neither a mean nor
     a distribution function is computed, so that nothing cancels however far the peak or flat the
     law is.
     """
-    flip = slope > curve / 2  # then 1 - s has its peak in the lower half, or below 0
+    flip = gradient > curvature / 2  # then 1 - s has its peak in the lower half, or below 0
     if flip:
-        slope = curve - slope
-    wide = np.sqrt(curve)
-    top = slope**2 / (2 * curve) if slope > 0 else 0.0
+        gradient = curvature - gradient
+    wide = np.sqrt(curvature)
+    top = gradient**2 / (2 * curvature) if gradient > 0 else 0.0
 
     def propose(rows: Array, _: int) -> tuple[Array, Array]:
         u, coin = uniform(2 * rows.size).reshape(2, -1, 1)
-        if wide <= 1 and -slope <= 1:
-            return u, np.log(coin) <= slope * u - curve * u**2 / 2 - top
-        if -slope >= wide:
-            tried = exponential(u, -slope, 1.0)
-            return tried, np.log(coin) <= -0.5 * curve * tried**2
-        tried = (normal(u, coin) + slope / wide) / wide  # the coin is used up
+        if wide <= 1 and -gradient <= 1:
+            return u, np.log(coin) <= gradient * u - curvature * u**2 / 2 - top
+        if -gradient >= wide:
+            tried = exponential(u, -gradient, 1.0)
+            return tried, np.log(coin) <= -0.5 * curvature * tried**2
+        tried = (normal(u, coin) + gradient / wide) / wide  # the coin is used up
         return tried, (tried >= 0) & (tried <= 1)
 
     drawn = by_rejection((size,), propose)
     return 1 - drawn if flip else drawn
 
 
-def everywhere(slope: float, curve: float, size: int, uniform: Uniform) -> Array:
-    """Independent draws from exp(slope s - curve s^2 / 2) on the whole line."""
-    return slope / curve + normals(size, uniform) / np.sqrt(curve)
+def everywhere(gradient: float, curvature: float, size: int, uniform: Uniform) -> Array:
+    """Independent draws from exp(gradient s - curvature s^2 / 2) on the whole line."""
+    return gradient / curvature + normals(size, uniform) / np.sqrt(curvature)
 
 
 def log_mass(mean: Array, sd: float, low: float, high: float) -> Array:
