@@ -80,7 +80,7 @@ def ops_sweeps(
     path = path.reshape(panel.shape)
     kept = []
     for _ in range(effort.sweeps):
-        profiles = tuple(resolved._profiles(counts, path, states, heat, uniform))  # noqa: SLF001
+        profiles = tuple(resolved._profiles(counts, path, heat, uniform))  # noqa: SLF001
         start, transition = transitions(path, states, chain.transition_prior, uniform)
         path = paths(counts, start, transition, profiles, heat, uniform).astype(int)
         kept.append(Sweep(released, path, start, transition, profiles))

@@ -69,8 +69,7 @@ def calibrate(mechanism: Laplace | Gaussian, sensitivity: Sensitivity) -> Calibr
     unit = math.sqrt(sensitivity.unit_l2_squared)
     multiplier, cost = price(mechanism, sensitivity.l2 / unit, loss)
     sigma = multiplier * unit
-    # Never coarser than one, so that counts lie on it.
-    noise = gaussian_noise(sigma, 2.0 ** min(0, math.floor(math.log2(sigma)) - GRID_BITS))
+    noise = gaussian_noise(sigma, 1.0)  # counts lie on the grid
     return Calibration((noise,) * sensitivity.tables, cost, "exact Gaussian profile")
 
 
@@ -102,8 +101,9 @@ def price(mechanism: Gaussian, sensitivity: float, loss: float) -> tuple[float, 
     return sensitivity / mu, Budget(mechanism.epsilon, mechanism.delta)
 
 
-def gaussian_noise(sigma: float, grid: float) -> Noise:
-    """A Gaussian law with at least this sigma, a whole number of steps."""
+def gaussian_noise(sigma: float, coarsest: float = math.inf, finest: float = 0.0) -> Noise:
+    """A Gaussian law with at least this sigma: a whole number of steps, 2^28 where the grid may."""
+    grid = min(max(2.0 ** (math.floor(math.log2(sigma)) - GRID_BITS), finest), coarsest)
     steps = math.ceil(sigma / grid * (1 + 1e-12))  # absorbs the rounding before
     check_scale(steps)
     return Noise("discrete_gaussian", steps * grid, grid)
@@ -189,13 +189,13 @@ def multiplied_noise(multiplier: float, bounds: Sequence[Bound]) -> tuple[Noise,
     laws = []
     for bound in bounds:
         sigma = multiplier * bound.unit_norm * share
-        grid = max(_finest(bound), 2.0 ** (math.floor(math.log2(sigma)) - GRID_BITS))
-        if steps_of(bound.clip, grid) < 1:
+        law = gaussian_noise(sigma, finest=_finest(bound))
+        if steps_of(bound.clip, law.grid) < 1:
             raise BudgetError(
                 f"Expected less noise than {multiplier:.3g} times the norm of a unit: "
                 "its contribution would vanish in the grid."
             )
-        laws.append(gaussian_noise(sigma, grid))
+        laws.append(law)
     return tuple(laws)
 
 

@@ -82,18 +82,15 @@ def calibrate_logistic_draw(
     return Calibration((Noise("draw", scale, theta_grid(query, scale)),), cost, by)
 
 
-def prior_curvature(query: LogisticDraw, temperature: float) -> float:
+def prior_curvature(query: LogisticDraw | LogisticMinimum, temperature: float) -> float:
     """The curvature of the prior that is drawn from."""
-    return query.law.precision / (temperature if query.temper_prior else 1.0)
+    tempered = isinstance(query, LogisticDraw) and query.temper_prior
+    return query.law.precision / (temperature if tempered else 1.0)
 
 
 def theta_grid(query: LogisticDraw | LogisticMinimum, temperature: float = 1.0) -> float:
     """The grid of released coefficients, some 2^-44 of the prior's standard deviation."""
-    precision = query.law.precision
-    curvature = (
-        prior_curvature(query, temperature) if isinstance(query, LogisticDraw) else precision
-    )
-    return 2.0 ** (math.floor(-math.log2(curvature) / 2) - 44)
+    return 2.0 ** (math.floor(-math.log2(prior_curvature(query, temperature)) / 2) - 44)
 
 
 def calibrate_minimum(
@@ -111,9 +108,8 @@ def calibrate_minimum(
         mu = gaussian_mu(epsilon - 2 * loss, delta * math.exp(-loss))
         # What rounding to the grid adds: less than a step, in each coordinate.
         sigma = gap / (mu - 2.0**-GRID_BITS * math.sqrt(size)) * _ROUNDING
-        grid = 2.0 ** (math.floor(math.log2(sigma)) - GRID_BITS)
         by = "minimum with output noise: exact Gaussian profile"
-        return Calibration((gaussian_noise(sigma, grid),), cost, by)
+        return Calibration((gaussian_noise(sigma),), cost, by)
     rows = schema.max_rows_per_unit
     if query.regularizer is not None and not volume(query.regularizer, rows) < 0.9 * epsilon:
         least = CURVATURE / math.expm1(0.5 * epsilon / rows)
@@ -165,7 +161,7 @@ def rounding_noise(off: float, mu: float, grid: float, size: int) -> Noise:
     """The noise that hides errors of norm at most `off` in so many numbers, at a cost of mu."""
     # proof: logistic-floats. Rounding to the grid moves them a little further.
     sigma = 2 * (off + grid * math.sqrt(size)) / mu
-    return gaussian_noise(max(sigma, 2.0**GRID_BITS * grid), grid)
+    return gaussian_noise(max(sigma, 2.0**GRID_BITS * grid), grid, grid)
 
 
 def gradient_error(rows: float, size: int, radius: float) -> float:

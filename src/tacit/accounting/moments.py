@@ -125,19 +125,16 @@ def calibrate_moments(
     shapes = [shape.rows] * what.counted + [shape.sum] * d
     if what.degree == 2:
         shapes += [shape.square if i == j else mixed for i in range(d) for j in range(i, d)]
+    scales = zip(shapes, grids(what), strict=True)
     if isinstance(mechanism, Laplace):
         factor = l1_sensitivity(what, shape) * margin / float(mechanism.epsilon)
-        scales = zip(shapes, grids(what), strict=True)
         return pure(mechanism, tuple(_laplace(factor * s, grid) for s, grid in scales))
     unit = unit_norm(what, shape)
     loss = discrete_loss(what.coordinates, 2.0**GRID_BITS)
     multiplier, cost = price(mechanism, l2_sensitivity(what, shape) / unit * margin, loss)
-    noise = []
-    for s, coarsest in zip(shapes, grids(what), strict=True):
-        sigma = multiplier * unit * margin * s
-        grid = min(coarsest, 2.0 ** (math.floor(math.log2(sigma)) - GRID_BITS))
-        noise.append(gaussian_noise(sigma, grid))
-    return Calibration(tuple(noise), cost, "exact Gaussian profile")
+    factor = multiplier * unit * margin
+    noise = tuple(gaussian_noise(factor * s, grid) for s, grid in scales)
+    return Calibration(noise, cost, "exact Gaussian profile")
 
 
 def grids(what: MomentsOf) -> tuple[float, ...]:

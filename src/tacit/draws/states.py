@@ -46,10 +46,6 @@ class StatesAnswer(Draw):
     tables: tuple[Block, ...]
 
     @property
-    def counts(self) -> Counts:
-        return _counts(self.query.panel)
-
-    @property
     def stepwise(self) -> bool:
         return not isinstance(self.query, StateChain)
 
@@ -62,11 +58,12 @@ class StatesAnswer(Draw):
         return replace(calibration, assumptions=(assumed,))
 
     def evaluate(self, source: Any, noise: tuple[Noise, ...]) -> Statistic:
-        return Statistic(*count_cells(self.counts, self.schema, self.tables, source))
+        return Statistic(*count_cells(_counts(self.query.panel), self.schema, self.tables, source))
 
     def evaluate_step(self, loaded: Loaded) -> Statistic:
         """The counts that paths and profiles are drawn from, read once in a lease."""
-        return loaded.once(self.counts, lambda: self.evaluate(loaded.source, self.exact()))
+        key = _counts(self.query.panel)
+        return loaded.once(key, lambda: self.evaluate(loaded.source, self.exact()))
 
     def sample(
         self, statistic: Statistic, noise: tuple[Noise, ...], entropy: Entropy
@@ -77,9 +74,10 @@ class StatesAnswer(Draw):
                 case StatePaths(start=start, transition=transition, profiles=profiles):
                     given = start, transition, profiles
                     return paths(counts, *given, noise[0].scale, uniform).ravel()
-                case StateProfiles(assignment=assignment, states=states):
-                    drawn = self._profiles(counts, assignment, states, noise[0].scale, uniform)
-                    return self._rounded(drawn)
+                case StateProfiles(assignment=assignment):
+                    return self._rounded(
+                        self._profiles(counts, assignment, noise[0].scale, uniform)
+                    )
                 case StateChain() as chain:
                     return self._chain(chain, counts, noise[0].scale, uniform)
 
@@ -89,12 +87,7 @@ class StatesAnswer(Draw):
         return [part.reshape(block.shape) for part, block in zip(parts, self.tables, strict=True)]
 
     def _profiles(
-        self,
-        counts: list[np.ndarray],
-        assignment: np.ndarray,
-        states: int,
-        temperature: float,
-        uniform: Uniform,
+        self, counts: list[np.ndarray], assignment: np.ndarray, temperature: float, uniform: Uniform
     ) -> list[np.ndarray]:
         """Truncated Dirichlet draws for each state and emission."""
         query = self.query
@@ -102,23 +95,19 @@ class StatesAnswer(Draw):
         drawn = []
         for table in counts:
             # proof: profiles-range. Only counts / temperature depend on the data.
-            at = np.zeros((states, table.shape[-1]))
-            np.add.at(at, assignment.ravel(), table.reshape(-1, table.shape[-1]))
-            least = query.truncation / table.shape[-1]
-            if table.shape[-1] == 1:
-                drawn.append(np.ones((states, 1)))
-                continue
-            drawn.append(truncated_dirichlet.sample(query.prior + at / temperature, least, uniform))
+            levels = table.shape[-1]
+            at = np.zeros((query.states, levels))
+            np.add.at(at, assignment.ravel(), table.reshape(-1, levels))
+            law = query.prior + at / temperature, query.truncation / levels
+            one = np.ones_like(at)
+            drawn.append(truncated_dirichlet.sample(*law, uniform) if levels > 1 else one)
         return drawn
 
     def _rounded(self, profiles: list[np.ndarray]) -> np.ndarray:
         """Whole steps that sum to one for each state and emission, none below the truncation."""
         query = self.query
         assert not isinstance(query, StatePaths)
-        parts = [
-            to_grid(p, query.truncation / p.shape[1] if p.shape[1] > 1 else 0.0) for p in profiles
-        ]
-        return np.concatenate([part.ravel() for part in parts])
+        return np.concatenate([to_grid(p, query.truncation / p.shape[1]).ravel() for p in profiles])
 
     def _chain(
         self, chain: StateChain, counts: list[np.ndarray], temperature: float, uniform: Uniform
@@ -130,7 +119,7 @@ class StatesAnswer(Draw):
         profiles: list[np.ndarray] = []
         start = transition = np.zeros(0)
         for _ in range(chain.sweeps):
-            profiles = self._profiles(counts, path, states, temperature, uniform)
+            profiles = self._profiles(counts, path, temperature, uniform)
             start, transition = transitions(path, states, chain.transition_prior, uniform)
             path = paths(counts, start, transition, tuple(profiles), temperature, uniform)
         moves = [to_grid(table, 0.0).ravel() for table in (start[None], transition)]
