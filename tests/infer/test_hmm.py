@@ -8,7 +8,7 @@ from scipy.special import gammaln, logsumexp
 from scipy.stats import poisson
 
 from tacit.infer.hmm import Cells, Priors, draw_hidden_states
-from tacit.infer.hmm.convolution import sum_over_counts
+from tacit.infer.hmm.small_noise import sum_over_counts
 from tacit.infer.noise import Law
 from tacit.spec.sampling import Sampling
 

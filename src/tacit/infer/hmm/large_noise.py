@@ -8,92 +8,54 @@ rates are much narrower than their posterior, and the chain would mix slowly.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
-from tacit.infer.hmm.paths import draw_path, draw_transitions, fast, log_dirichlet
-from tacit.infer.hmm.small_noise import SHAPE
-
-_compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
+from tacit.infer.hmm.gibbs import (
+    SHAPE,
+    compiled,
+    draw_paths,
+    draw_transitions,
+    fast,
+    keep,
+    log_dirichlet,
+    new_chain,
+)
 
 _TURNS = 4  # each sweep updates every fourth cell's variances
 
 
-@_compiled
-def run_large_noise(  # type: ignore[no-untyped-def]
-    rng,
-    y,
-    used,
-    scale,
-    heavy,
-    first,
-    z,
-    prior,
-    transition_prior,
-    rate_prior,
-    warmup,
-    states,
-    theta,
-    moves,
-    starts,
-):
-    """Run the sampler from paths `z`; each sweep after warm-up fills one entry of the outputs."""
-    sequences, times = z.shape
-    cells, levels = y.shape
-    size = moves.shape[1]
-    spread = np.empty(levels)
-    for j in range(levels):
-        spread[j] = 2 * scale[j] ** 2 if heavy[j] else scale[j] ** 2
-    w = np.empty((cells, levels))
-    y = y.copy()
+@compiled
+def run_large_noise(rng, data, z, warmup, out):  # type: ignore[no-untyped-def]
+    """Run the sampler from paths `z`; each sweep after warm-up fills one entry of `out`."""
+    chain, (cells, levels) = new_chain(z, out), data.y.shape
+    y, w = data.y.copy(), np.empty((cells, levels))
     for c in range(cells):
-        w[c] = spread
+        w[c] = data.spread
         for j in range(levels):
-            if heavy[j]:
+            if data.heavy[j]:
                 # Jitter: integers hit the kink of the Laplace density, which a normal count
                 # smooths and an integer count does not; means below one would be biased to zero.
                 y[c, j] += rng.random() - 0.5
-    rate, step = _initial_rates(y, used, first, spread, rate_prior), np.full(cells, 0.3)
-    p = _initial_emissions(y, first, z, prior, spread, size)
-    log_like = np.zeros((cells, size))
-    transition, start = np.empty((size, size)), np.empty(size)
-    filtered = np.empty((times, size))
-    for sweep in range(warmup + states.shape[0]):
-        draw_transitions(rng, z, transition_prior, start, transition)
-        _log_likelihood(y, w, rate, p, log_like)
-        for c in range(cells):
-            if not used[c]:
-                log_like[c] = 0.0
-        for r in range(sequences):
-            here = log_like[r * times : (r + 1) * times]
-            draw_path(rng, here, start, transition, z[r], 0, times, filtered)
-        _move_variances(rng, y, used, scale, heavy, rate, p, z, w, sweep % _TURNS)
-        _move_rates(rng, y, used, w, p, z, rate, step, rate_prior, 0.1 if sweep < warmup else 0.0)
-        _move_emissions(rng, y, used, w, rate, z, first, spread, prior, p)
-        if sweep >= warmup:
-            i = sweep - warmup
-            states[i] = z
-            theta[i] = p
-            moves[i] = transition
-            starts[i] = start
+    rate, step = np.ones(cells), np.full(cells, 0.3)
+    for c in range(cells):
+        if data.used[c]:
+            rate[c] = max(y[c].sum() / (data.first.size - 1), 0.1 * SHAPE / data.rate)
+    p = _initial_emissions(y, data, z, out.start.shape[1])
+    for sweep in range(warmup + len(out.states)):
+        draw_transitions(rng, chain, data.transition)
+        _log_likelihood(y, w, rate, p, chain.log_like)
+        chain.log_like[~data.used] = 0.0
+        draw_paths(rng, chain)
+        _move_variances(rng, y, data, rate, p, z, w, sweep % _TURNS)
+        _move_rates(rng, y, data, w, p, z, rate, step, 0.1 if sweep < warmup else 0.0)
+        _move_emissions(rng, y, data, w, rate, z, p)
+        keep(out, sweep - warmup, chain, p)
 
 
-@_compiled
-def _initial_rates(y, used, first, spread, rate_prior):  # type: ignore[no-untyped-def]
-    """Return initial rates: each cell's released row count, at least 0.1 of the prior mean."""
-    rate = np.ones(y.shape[0])
-    features = first.size - 1
-    least = 0.1 * SHAPE / rate_prior
-    for c in range(y.shape[0]):
-        if used[c]:
-            rate[c] = max(y[c].sum() / features, least)
-    return rate
-
-
-@_compiled
-def _initial_emissions(y, first, z, prior, spread, size):  # type: ignore[no-untyped-def]
+@compiled
+def _initial_emissions(y, data, z, size):  # type: ignore[no-untyped-def]
     """Return initial emissions: shares of the counts, shrunk towards equal ones by the noise."""
-    times = z.shape[1]
+    times, first = z.shape[1], data.first
     p = np.zeros((size, y.shape[1]))
     number = np.zeros(size)
     for c in range(y.shape[0]):
@@ -104,15 +66,15 @@ def _initial_emissions(y, first, z, prior, spread, size):  # type: ignore[no-unt
         for d in range(first.size - 1):
             total = 0.0
             for j in range(first[d], first[d + 1]):
-                noise = np.sqrt(spread[j] * number[k])
-                p[k, j] = max(p[k, j], 0.0) + 0.1 * noise + prior[j]
+                noise = np.sqrt(data.spread[j] * number[k])
+                p[k, j] = max(p[k, j], 0.0) + 0.1 * noise + data.emission[j]
                 total += p[k, j]
             for j in range(first[d], first[d + 1]):
                 p[k, j] /= total
     return p
 
 
-@_compiled
+@compiled
 def _log_likelihood(y, w, rate, p, out):  # type: ignore[no-untyped-def]
     states, levels = p.shape
     wide = np.zeros((levels, (states + 3) // 4 * 4))  # padded to full SIMD vectors
@@ -146,19 +108,19 @@ def _all_states(y, w, rate, p, out):  # type: ignore[no-untyped-def]
             out[c, k] = -0.5 * total[k]
 
 
-@_compiled
-def _move_variances(rng, y, used, scale, heavy, rate, p, z, w, turn):  # type: ignore[no-untyped-def]
+@compiled
+def _move_variances(rng, y, data, rate, p, z, w, turn):  # type: ignore[no-untyped-def]
     """Update the variance of each Laplace number: 1 / total variance is inverse Gaussian."""
     times = z.shape[1]
     for c in range(turn, y.shape[0], _TURNS):
-        if not used[c]:
+        if not data.used[c]:
             continue
         k = z[c // times, c % times]
         for j in range(y.shape[1]):
-            if not heavy[j]:
+            if not data.heavy[j]:
                 continue
             mean = rate[c] * p[k, j]
-            b = scale[j]
+            b = data.scale[j]
             gap = max(abs(y[c, j] - mean), 1e-9 * b)
             normal = rng.standard_normal()
             root = 0.5 * normal * normal * b / gap
@@ -186,19 +148,19 @@ def _cell(y, w, p, rate):  # type: ignore[no-untyped-def]
     return -0.5 * total
 
 
-@_compiled
-def _move_rates(rng, y, used, w, p, z, rate, step, rate_prior, adaptation):  # type: ignore[no-untyped-def]
+@compiled
+def _move_rates(rng, y, data, w, p, z, rate, step, adaptation):  # type: ignore[no-untyped-def]
     """Update rates by a random walk on log rates, its step sizes adapted during warm-up."""
     times = z.shape[1]
     for c in range(y.shape[0]):
-        if not used[c]:
+        if not data.used[c]:
             continue
         k = z[c // times, c % times]
         move = step[c] * rng.standard_normal()
         new = rate[c] * np.exp(move)
         if not 1e-30 < new < 1e30:
             continue
-        log = SHAPE * move - rate_prior * (new - rate[c])
+        log = SHAPE * move - data.rate * (new - rate[c])
         log += _cell(y[c], w[c], p[k], new) - _cell(y[c], w[c], p[k], rate[c])
         acceptance = np.exp(min(log, 0.0))
         step[c] = min(step[c] * np.exp(adaptation * (acceptance - 0.4)), 3.0)
@@ -206,16 +168,15 @@ def _move_rates(rng, y, used, w, p, z, rate, step, rate_prior, adaptation):  # t
             rate[c] = new
 
 
-@_compiled
-def _move_emissions(rng, y, used, w, rate, z, first, spread, prior, p):  # type: ignore[no-untyped-def]
+@compiled
+def _move_emissions(rng, y, data, w, rate, z, p):  # type: ignore[no-untyped-def]
     """Update emissions by Metropolis moves of mass between pairs of levels.
 
     Given rates and variances the levels are independent up to their sum, so that moves of disjoint
     pairs are accepted separately. Step sizes do not depend on `p`: proposals are symmetric.
     """
-    times = z.shape[1]
-    states, levels = p.shape
-    features = first.size - 1
+    used, first, spread, prior = data.used, data.first, data.spread, data.emission
+    times, features, (states, levels) = z.shape[1], first.size - 1, p.shape
     information = np.zeros((states, features))
     for c in range(y.shape[0]):
         if used[c]:

@@ -1,4 +1,8 @@
-"""Posterior draws of states and parameters given noisy counts, in several chains."""
+"""Posterior draws of states and parameters given noisy counts, in several chains.
+
+Chains begin at k-means of the cells by released shares. Afterwards one numbering of the states is
+found for all draws (label switching).
+"""
 
 from __future__ import annotations
 
@@ -7,19 +11,21 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 
+import numba
 import numpy as np
+from scipy.optimize import linear_sum_assignment
 from scipy.stats import norm
 
-from tacit.infer.hmm.labels import matched
+from tacit.infer.hmm.gibbs import SHAPE, Data, HiddenDraws, run_given_counts
 from tacit.infer.hmm.large_noise import run_large_noise
-from tacit.infer.hmm.plugin import run_plugin
-from tacit.infer.hmm.small_noise import SHAPE, run_small_noise
-from tacit.infer.hmm.start import initial_paths
+from tacit.infer.hmm.small_noise import run_small_noise
 from tacit.infer.noise import Law
 from tacit.spec.sampling import Sampling
 
 _LARGE = 24.0  # noise variance above which counts are treated as normal
 _WARMUP = 200
+_TRIES, _ROUNDS = 4, 12  # of k-means
+_PROFILE = 0.1  # weight of emission profiles relative to the share of common cells
 
 
 @dataclass(frozen=True)
@@ -103,19 +109,6 @@ class Priors:
         return self.emission * (1 + np.repeat(sizes, sizes) * cells.overall_shares()) / 2
 
 
-@dataclass(frozen=True)
-class HiddenDraws:
-    """Draws of states (draw, sequence, time), emissions (draw, state, level) and transitions.
-
-    States are numbered alike in all draws; the most common one is 0.
-    """
-
-    states: np.ndarray
-    theta: np.ndarray
-    transition: np.ndarray
-    start: np.ndarray
-
-
 def draw_hidden_states(
     cells: Cells,
     states: int,
@@ -137,11 +130,31 @@ def draw_hidden_states(
         np.empty((size, states)),
     )
     sweeps = max(_WARMUP, draws // 2) if warmup is None else warmup
+    y = np.ascontiguousarray(cells.counts, dtype=float).reshape(-1, levels)
+    used = np.ascontiguousarray(cells.used).reshape(-1)
+    plugin = cells.exact or sampling.noise == "plugin"
+    data = Data(
+        # Projection of Foulds et al. (2016).
+        np.where(used[:, None], np.maximum(y, 0.0), 0.0) if plugin else y,
+        used,
+        cells.scale,
+        cells.heavy,
+        cells.spread,
+        cells.first,
+        priors.of_levels(cells),
+        priors.transition,
+        SHAPE / cells.typical_rows(),
+    )
 
     def chain(i: int, rng: np.random.Generator) -> None:
-        part = slice(i * draws, (i + 1) * draws)
-        out = (found.states[part], found.theta[part], found.transition[part], found.start[part])
-        _run(cells, states, priors, sampling, single_site, sweeps, rng, out)
+        out = HiddenDraws(*(part[i * draws : (i + 1) * draws] for part in found))
+        path = _initial_paths(y, data, states, rng).reshape(sequences, times)
+        if plugin:
+            run_given_counts(rng, data, path, single_site, sweeps, out)
+        elif cells.spread.min() >= _LARGE:
+            run_large_noise(rng, data, path, sweeps, out)
+        else:
+            run_small_noise(rng, data, path, sweeps, out)
 
     rngs = np.random.default_rng(sampling.seed).spawn(sampling.chains)
     with ThreadPoolExecutor(max_workers=min(sampling.chains, 8)) as pool:
@@ -149,40 +162,60 @@ def draw_hidden_states(
     return relabelled(found) if relabel else found
 
 
-def _run(
-    cells: Cells,
-    states: int,
-    priors: Priors,
-    sampling: Sampling,
-    single_site: bool,
-    sweeps: int,
-    rng: np.random.Generator,
-    out: tuple[np.ndarray, ...],
-) -> None:
-    sequences, times, levels = cells.counts.shape
-    y = np.ascontiguousarray(cells.counts, dtype=float).reshape(-1, levels)
-    used = np.ascontiguousarray(cells.used).reshape(-1)
-    path = initial_paths(y, used, cells.first, cells.spread, states, rng).reshape(sequences, times)
-    emission = priors.of_levels(cells)
-    if cells.exact or sampling.noise == "plugin":
-        # Projection of Foulds et al. (2016).
-        kept = np.where(used[:, None], np.maximum(y, 0.0), 0.0)
-        run_plugin(
-            rng, kept, cells.first, path, emission, priors.transition, single_site, sweeps,
-            *out,
-        )  # fmt: skip
-        return
-    run = run_large_noise if cells.spread.min() >= _LARGE else run_small_noise
-    run(
-        rng, y, used, cells.scale, cells.heavy, cells.first, path, emission,
-        priors.transition, SHAPE / cells.typical_rows(), sweeps, *out,
-    )  # fmt: skip
+def _initial_paths(
+    counts: np.ndarray, data: Data, states: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Return an initial state for each cell: the k-means result of least inertia of four."""
+    kept = np.maximum(counts, 0.0)
+    shares = np.empty_like(kept)
+    noise = 0.0
+    for a, b in pairwise(data.first):
+        total = kept[:, a:b].sum(axis=1, keepdims=True)
+        # Shrink towards the mean shares, so that a cell of pure noise is average.
+        shrinkage = 1.0 + np.sqrt(data.spread[a:b].sum())
+        mean = (kept[:, a:b].sum(axis=0) + 1.0) / (kept[:, a:b].sum() + b - a)
+        shares[:, a:b] = np.sqrt((kept[:, a:b] + shrinkage * mean) / (total + shrinkage))
+        noise += float(data.spread[a:b].sum())
+    rows = np.maximum(counts.sum(axis=1), 0.0)
+    weight = np.where(data.used, rows**2 / (rows + noise + 1.0) + 1e-9, 1e-9)
+    best, found = np.inf, np.zeros(len(counts), np.int64)
+    for _ in range(_TRIES):
+        inertia, label = _k_means(shares, weight, states, rng)
+        if inertia < best:
+            best, found = inertia, label
+    return found
+
+
+def _k_means(
+    x: np.ndarray, weight: np.ndarray, states: int, rng: np.random.Generator
+) -> tuple[float, np.ndarray]:
+    centres = x[rng.choice(len(x), p=weight / weight.sum())][None]
+    near = _distances(x, centres)[:, 0]
+    while len(centres) < states:  # k-means++
+        probability = near * weight + 1e-12 * weight
+        one = x[rng.choice(len(x), p=probability / probability.sum())][None]
+        centres = np.concatenate([centres, one])
+        near = np.minimum(near, _distances(x, one)[:, 0])
+    for _ in range(_ROUNDS):
+        label = _distances(x, centres).argmin(axis=1)
+        member = weight[:, None] * (label[:, None] == np.arange(states))
+        total = member.sum(axis=0)
+        centres = np.where(
+            total[:, None] > 0, member.T @ x / np.maximum(total, 1e-300)[:, None], centres
+        )
+    distance = _distances(x, centres)
+    return float((weight * distance.min(axis=1)).sum()), distance.argmin(axis=1)
+
+
+def _distances(x: np.ndarray, centres: np.ndarray) -> np.ndarray:
+    squares = (x**2).sum(axis=1)[:, None] - 2 * x @ centres.T + (centres**2).sum(axis=1)
+    return np.maximum(squares, 0.0)
 
 
 def relabelled(found: HiddenDraws) -> HiddenDraws:
-    """Return the draws with states renumbered consistently (`labels.matched`)."""
+    """Return the draws with states renumbered consistently."""
     flat = found.states.reshape(len(found.states), -1)
-    order = matched(flat, found.theta)
+    order = _matched(flat, found.theta)
     new_label = np.argsort(order, axis=1).astype(np.int16)
     each = np.arange(len(flat))[:, None]
     return HiddenDraws(
@@ -193,3 +226,48 @@ def relabelled(found: HiddenDraws) -> HiddenDraws:
         ),
         np.ascontiguousarray(found.start[each, order]),
     )
+
+
+def _matched(states: np.ndarray, theta: np.ndarray) -> np.ndarray:
+    """Return the permutation of states of each draw, shape (draws, states).
+
+    `states` is (draws, cells), `theta` (draws, states, levels). Draws are matched to the last one,
+    and then to the most frequent state of each cell. State 0 is the most common.
+    """
+    draws, size, _ = theta.shape
+    order = np.tile(np.arange(size), (draws, 1))
+    if size == 1:
+        return order
+    reference, profile = states[-1].astype(np.int64), theta[-1]
+    for _ in range(2):
+        score = np.empty((draws, size, size))
+        _scores(states, np.sqrt(theta), reference, np.sqrt(profile), score)
+        best = score.argmax(axis=2)
+        for i in range(draws):
+            if len(set(best[i])) == size:  # the greedy choice is a permutation
+                order[i] = best[i]
+            else:
+                order[i] = linear_sum_assignment(score[i], maximize=True)[1]
+        votes = np.zeros((size, states.shape[1]), np.int64)
+        new_label = np.argsort(order, axis=1)
+        for i in range(draws):
+            votes[new_label[i][states[i]], np.arange(states.shape[1])] += 1
+        reference = votes.argmax(axis=0)
+        profile = np.mean([theta[i, order[i]] for i in range(draws)], axis=0)
+    return order[:, np.argsort(-votes.sum(axis=1), kind="stable")]
+
+
+@numba.njit(cache=True, nogil=True)
+def _scores(states, root, reference, profile, out):  # type: ignore[no-untyped-def]
+    """Write the score of renaming state j to k in each draw: common cells and similar emissions."""
+    draws, cells = states.shape
+    size, levels = profile.shape
+    for i in range(draws):
+        for k in range(size):
+            for j in range(size):
+                gap = 0.0
+                for level in range(levels):
+                    gap += (profile[k, level] - root[i, j, level]) ** 2
+                out[i, k, j] = -_PROFILE / size * gap
+        for c in range(cells):
+            out[i, reference[c], states[i, c]] += 1.0 / cells

@@ -10,110 +10,65 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
 
-from tacit.infer.hmm.convolution import sum_over_counts
-from tacit.infer.hmm.paths import (
-    cell_log_likelihood,
+from tacit.infer.hmm.gibbs import (
+    SHAPE,
+    compiled,
     draw_emissions,
     draw_path,
+    draw_paths,
     draw_transitions,
     fast,
+    keep,
+    log_likelihood,
+    new_chain,
 )
 
-_compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
-
-SHAPE = 0.5  # of the rates' prior
 _STRETCH = 12  # number of times in one proposal
 _TABLE = 65  # rates at which log determinants are computed
+_TINY = 1e-13  # relative weights below this are left out
 
 
-@_compiled
-def run_small_noise(  # type: ignore[no-untyped-def]
-    rng,
-    y,
-    used,
-    scale,
-    heavy,
-    first,
-    z,
-    prior,
-    transition_prior,
-    rate_prior,
-    warmup,
-    states,
-    theta,
-    moves,
-    starts,
-):
-    """Run the sampler from paths `z`; each sweep after warm-up fills one entry of the outputs."""
-    sequences, times = z.shape
-    cells, levels = y.shape
-    size = moves.shape[1]
-    features = first.size - 1
-    s = np.zeros((cells, levels), np.int64)
-    most = 0
-    for c in range(cells):
-        if used[c]:
-            for j in range(levels):
+@compiled
+def run_small_noise(rng, data, z, warmup, out):  # type: ignore[no-untyped-def]
+    """Run the sampler from paths `z`; each sweep after warm-up fills one entry of `out`."""
+    chain, log_theta = new_chain(z, out), np.empty(out.theta.shape[1:])
+    y, features, times = data.y, data.first.size - 1, z.shape[1]
+    s = np.zeros(y.shape, np.int64)
+    for c in range(len(y)):
+        if data.used[c]:
+            for j in range(y.shape[1]):
                 s[c, j] = max(0, int(np.rint(y[c, j])))
-                most = max(most, s[c, j])
-    log_factorial = np.zeros(int(min(2.0 * most + 1000.0, 1e6)))
+    log_factorial = np.zeros(int(min(2.0 * s.max() + 1000.0, 1e6)))
     for i in range(1, log_factorial.size):
         log_factorial[i] = log_factorial[i - 1] + np.log(i)
-    rate = np.empty(cells)
-    log_theta = np.empty((size, levels))
-    log_like = np.empty((cells, size))
-    transition, start = np.empty((size, size)), np.empty(size)
-    filtered = np.empty((times, size))
-    spread = np.empty(levels)
-    for j in range(levels):
-        spread[j] = 2 * scale[j] ** 2 if heavy[j] else scale[j] ** 2
-    near = y.astype(np.float32)
-    draw_emissions(rng, s, first, z, prior, log_theta)
-    for sweep in range(warmup + states.shape[0]):
-        draw_transitions(rng, z, transition_prior, start, transition)
-        for c in range(cells):
-            total = SHAPE
-            for j in range(levels):
-                total += s[c, j]
-            rate[c] = max(rng.standard_gamma(total), 1e-30) / (rate_prior + features)
-        draw = np.exp(log_theta)
+    rate, near = np.empty(len(y)), y.astype(np.float32)
+    draw_emissions(rng, s, data, z, log_theta)
+    for sweep in range(warmup + len(out.states)):
+        draw_transitions(rng, chain, data.transition)
+        for c in range(rate.size):
+            rate[c] = max(rng.standard_gamma(SHAPE + s[c].sum()), 1e-30) / (data.rate + features)
+        theta = np.exp(log_theta)
         if sweep % 2 == 0:
-            cell_log_likelihood(s, log_theta, log_like)
-            for r in range(sequences):
-                here = log_like[r * times : (r + 1) * times]
-                draw_path(rng, here, start, transition, z[r], 0, times, filtered)
+            log_likelihood(s, log_theta, chain.log_like)
+            draw_paths(rng, chain)
         else:
-            normal_log_likelihood(near, rate, draw, spread, log_like)
-            for c in range(cells):
-                if not used[c]:
-                    log_like[c] = 0.0
-            for r in range(sequences):
+            _normal_log_likelihood(near, rate, theta, data.spread, chain.log_like)
+            chain.log_like[~data.used] = 0.0
+            for r in range(z.shape[0]):
                 a, b = 0, int(rng.random() * _STRETCH) + 1
                 while a < times:
                     b = min(b, times)
-                    _move_stretch(
-                        rng, y, used, scale, heavy, rate, draw, log_like, start, transition, z, s,
-                        r, a, b, filtered,
-                    )  # fmt: skip
+                    _move_stretch(rng, data, chain, rate, theta, s, r, a, b)
                     a, b = b, b + _STRETCH
-        _move_counts(
-            rng, y, used, scale, heavy, spread, rate, draw, log_theta, z, s, log_factorial,
-            sweep // 2 % 2,
-        )  # fmt: skip
-        draw_emissions(rng, s, first, z, prior, log_theta)
-        if sweep >= warmup:
-            i = sweep - warmup
-            states[i] = z
-            theta[i] = np.exp(log_theta)
-            moves[i] = transition
-            starts[i] = start
+        _move_counts(rng, data, rate, theta, log_theta, z, s, log_factorial, sweep // 2 % 2)
+        draw_emissions(rng, s, data, z, log_theta)
+        keep(out, sweep - warmup, chain, np.exp(log_theta))
 
 
-@_compiled
-def normal_log_likelihood(y, rate, theta, spread, out):  # type: ignore[no-untyped-def]
+@compiled
+def _normal_log_likelihood(y, rate, theta, spread, out):  # type: ignore[no-untyped-def]
     """Write the approximate log p(y of a cell | state), s summed out, to `out`.
 
     It is a normal log density with a correction for the Poisson's skewness.
@@ -161,20 +116,18 @@ def _quadratic_part(y, rate, theta, spread, out):  # type: ignore[no-untyped-def
             out[c, k] = -0.5 * total[k]
 
 
-@_compiled
-def _move_stretch(  # type: ignore[no-untyped-def]
-    rng, y, used, scale, heavy, rate, theta, log_like, start, transition, z, s, r, a, b, filtered
-):
+@compiled
+def _move_stretch(rng, data, chain, rate, theta, s, r, a, b):  # type: ignore[no-untyped-def]
     """Update z[r, a:b] and the counts of cells that change, by Metropolis-Hastings."""
-    levels = y.shape[1]
-    begin = r * z.shape[1]
-    here = log_like[begin : begin + z.shape[1]]
+    y, used, scale, heavy = data.y, data.used, data.scale, data.heavy
+    z, log_like, levels = chain.z, chain.log_like, y.shape[1]
+    first = r * z.shape[1]
     old = z[r, a:b].copy()
-    draw_path(rng, here, start, transition, z[r], a, b, filtered)
+    draw_path(rng, chain, r, a, b)
     log_ratio = 0.0
     fresh = np.empty((b - a, levels), np.int64)
     for t in range(a, b):
-        k, c = old[t - a], begin + t
+        k, c = old[t - a], first + t
         if z[r, t] == k or not used[c]:
             continue
         log_ratio += log_like[c, k] - log_like[c, z[r, t]]
@@ -186,17 +139,16 @@ def _move_stretch(  # type: ignore[no-untyped-def]
             log_ratio += after - before
     if log_ratio >= 0.0 or rng.random() < np.exp(log_ratio):
         for t in range(a, b):
-            if z[r, t] != old[t - a] and used[begin + t]:
-                s[begin + t] = fresh[t - a]
+            if z[r, t] != old[t - a] and used[first + t]:
+                s[first + t] = fresh[t - a]
     else:
         z[r, a:b] = old
 
 
-@_compiled
-def _move_counts(  # type: ignore[no-untyped-def]
-    rng, y, used, scale, heavy, spread, rate, theta, log_theta, z, s, log_factorial, half
-):
+@compiled
+def _move_counts(rng, data, rate, theta, log_theta, z, s, log_factorial, half):  # type: ignore[no-untyped-def]
     """Update the true counts in every other cell by Metropolis, given its state and rate."""
+    y, used, scale, heavy, spread = data.y, data.used, data.scale, data.heavy, data.spread
     times = z.shape[1]
     for c in range(half, y.shape[0], 2):
         if not used[c]:
@@ -227,3 +179,87 @@ def _move_counts(  # type: ignore[no-untyped-def]
             log += step * (log_rate + log_theta[k, j])
             if at < np.exp(min(log, 0.0)):
                 s[c, j] = new
+
+
+@compiled
+def sum_over_counts(y, mean, scale, heavy, uniform):  # type: ignore[no-untyped-def]
+    """Return log sum_s Poisson(s; mean) noise(y - s), and a draw of s given y if uniform >= 0.
+
+    `heavy` noise is Laplace, other noise Gaussian; its density is taken without the constant.
+    """
+    mean = max(mean, 1e-290)
+    mode = _mode(y, mean, scale, heavy)
+    total, _ = _outward(y, mean, scale, heavy, mode, np.inf)
+    drawn = mode
+    if uniform >= 0.0:
+        _, drawn = _outward(y, mean, scale, heavy, mode, uniform * total)
+    gap = y - mode
+    noise = -abs(gap) / scale if heavy else -0.5 * (gap / scale) ** 2
+    log = mode * np.log(mean) - mean - math.lgamma(mode + 1.0) + noise + np.log(total)
+    return log, drawn
+
+
+@compiled
+def _mode(y, mean, scale, heavy):  # type: ignore[no-untyped-def]
+    """Return the most probable count; the weights are unimodal."""
+    if not heavy:
+        spread = scale * scale
+        s = np.floor(max((y + spread) * mean / (mean + spread), 0.0))
+    elif y > mean * np.exp(1.0 / scale):
+        s = np.floor(mean * np.exp(1.0 / scale))
+    else:
+        s = np.floor(max(y, mean * np.exp(-1.0 / scale)))
+    while mean * _noise_ratio(y - s, scale, heavy) > s + 1.0:
+        s += 1.0
+    while s > 0.0 and mean * _noise_ratio(y - s + 1.0, scale, heavy) < s:
+        s -= 1.0
+    return s
+
+
+@compiled
+def _outward(y, mean, scale, heavy, mode, target):  # type: ignore[no-untyped-def]
+    """Return the sum of relative weights outward from the mode until `target`, and the last count.
+
+    Counts above the mode come first, then those below.
+    """
+    up, down, decay = np.exp(1.0 / scale), np.exp(-1.0 / scale), np.exp(-1.0 / scale**2)
+    total, weight, s = 1.0, 1.0, mode
+    step = _noise_ratio(y - s, scale, heavy)
+    while total < target:
+        weight *= mean * step / (s + 1.0)
+        if not weight > _TINY:
+            break
+        s += 1.0
+        total += weight
+        gap = y - s
+        if not heavy:
+            step *= decay
+        else:  # the third case occurs at most once
+            step = up if gap >= 1.0 else down if gap <= 0.0 else _noise_ratio(gap, scale, heavy)
+    if total >= target:
+        return total, s
+    weight, s = 1.0, mode
+    step = 1.0 / max(_noise_ratio(y - s + 1.0, scale, heavy), 1e-290)
+    while s > 0.0 and total < target:
+        weight *= step * s / mean
+        if not weight > _TINY:
+            break
+        s -= 1.0
+        total += weight
+        gap = y - s + 1.0
+        if not heavy:
+            step *= decay
+        else:
+            step = (
+                down if gap >= 1.0 else up if gap <= 0.0 else 1.0 / _noise_ratio(gap, scale, heavy)
+            )
+    return total, s
+
+
+@compiled
+def _noise_ratio(gap, scale, heavy):  # type: ignore[no-untyped-def]
+    """Return the noise density at gap - 1 divided by that at gap."""
+    step = 2.0 * gap - 1.0
+    if heavy:
+        return np.exp(min(max(step, -1.0), 1.0) / scale)
+    return np.exp(0.5 * step / (scale * scale))
