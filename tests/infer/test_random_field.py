@@ -9,8 +9,8 @@ from scipy.stats import binom, chi2
 
 from tacit.infer.latent_counts import ROWS, Rows
 from tacit.infer.noise import Law
-from tacit.infer.random_field import Field, SeenCells, sample_field, sample_from_counts
-from tacit.infer.row_moves import binomial, follow
+from tacit.infer.random_field import Field, sample_field, sample_from_counts
+from tacit.infer.random_field_chain import SeenCells, binomial, follow
 
 SD = 1.5
 

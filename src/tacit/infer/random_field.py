@@ -1,8 +1,9 @@
-"""A discrete Markov random field given noisy clique tables.
+"""A discrete Markov random field given noisy clique tables: draws from a release.
 
     p(x) proportional to exp(sum over cliques c of theta_c(x_c)),     theta normal(0, sd^2)
 
-The unknown rows are counts m[x] over all states. A sweep of the chain has four parts, each exact:
+The unknown rows are counts m[x] over all states. A sweep of the chain
+(`random_field_chain`) has four parts, each exact:
 
 - theta given the rows, by Hamiltonian steps (a log-concave density);
 - rows given theta: a few moved to states that differ in one column, weighed by all they change;
@@ -16,21 +17,26 @@ Where the number of rows is not known it is Poisson with Jeffreys' prior on its 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from tacit.infer.field_chain import run_chain, run_known
+from tacit.infer.categorical import known_rows, project
 from tacit.infer.latent_counts import Rows
+from tacit.infer.networks import Seen, seen_tables
+from tacit.infer.random_field_chain import SeenCells, run_chain, run_known
+from tacit.spec.errors import ModelError
+from tacit.spec.release import Release
+from tacit.spec.sampling import Sampling
 
-_BURN = 400
-_EVERY = 4  # sweeps for each draw
+MAX_STATES = 20_000
 
 
-@dataclass(frozen=True)
-class Field:
+class Field(NamedTuple):
     """All states: `cell[x, c]` is the place of state x among the cells of clique c."""
 
     cell: np.ndarray
@@ -39,7 +45,7 @@ class Field:
     cells: int
 
     @classmethod
-    def of(cls, levels: list[int], cliques: list[tuple[int, ...]]) -> Field:
+    def of(cls, levels: Sequence[int], cliques: Sequence[tuple[int, ...]]) -> Field:
         """`cliques` are positions of columns; a clique's cells are in the order of its columns."""
         states = np.array(np.unravel_index(np.arange(np.prod(levels, dtype=int)), levels))
         cell, start = [], 0
@@ -71,23 +77,115 @@ class Field:
         return mean, both - np.outer(mean, mean)
 
 
-@dataclass(frozen=True)
-class SeenCells:
-    """Noisy counts of all cells, the scale of their noise, and whether its tails are Laplace's."""
+def draw_field(
+    release: Release,
+    columns: Sequence[str],
+    cliques: Sequence[tuple[str, ...]],
+    sd: float,
+    sampling: Sampling,
+) -> tuple[list[np.ndarray], list[np.ndarray], np.ndarray, dict[str, np.ndarray]]:
+    """Return draws of the cliques' probabilities and log potentials, rows, and one more row each.
 
-    value: np.ndarray
-    scale: np.ndarray
-    power: np.ndarray
-    heavy: bool
+    Shapes are (draw, columns...), without the missing levels.
+    """
+    rng = np.random.default_rng(sampling.seed)
+    tables = [_table(release, clique) for clique in cliques]
+    places = [tuple(columns.index(name) for name in clique) for clique in cliques]
+    field = Field.of(_levels(columns, tables), places)
+    rows = known_rows(release, None)
+    # Noise too narrow to hide a single row leaves the counts known.
+    if sampling.noise == "plugin" or all(table.law.reach < 1 for table in tables):
+        counts = [
+            project(np.rint(t.value), release.n if t.power < 1 else None).ravel() for t in tables
+        ]
+        total = float(np.mean([part.sum() for part in counts]))
+        if rows.least == rows.most:
+            total = float(rows.least)
+        exact = np.concatenate([part * (total / max(part.sum(), 1e-9)) for part in counts])
+
+        def chain() -> tuple[np.ndarray, np.ndarray]:
+            draws = sample_from_counts(field, exact, total, sd, sampling.draws, rng)
+            return draws, np.full(sampling.draws, total)
+    else:
+        sizes = [table.value.size for table in tables]
+        seen = SeenCells(
+            np.concatenate([table.value.ravel() for table in tables]),
+            np.repeat([table.law.scale for table in tables], sizes),
+            np.repeat([table.power for table in tables], sizes),
+            tables[0].law.heavy,
+        )
+
+        def chain() -> tuple[np.ndarray, np.ndarray]:
+            return sample_field(field, seen, rows, sd, sampling.draws, rng)
+
+    theta, totals = map(np.concatenate, zip(*(chain() for _ in range(sampling.chains))))
+    potentials = [
+        part[(slice(None), *(slice(table.levels(name)) for name in table.columns))]
+        for table, part in zip(tables, _split(theta, [table.value.shape for table in tables]))
+    ]
+    levels = [len(release.schema[name].labels) for name in columns]
+    margins, codes = _margins(Field.of(levels, places), potentials, rng)
+    return margins, potentials, totals, dict(zip(columns, np.unravel_index(codes, levels)))
+
+
+def _table(release: Release, clique: tuple[str, ...]) -> Seen:
+    """The table of a clique, its axes in the clique's order."""
+    for table in seen_tables(release):
+        if set(table.columns) == set(clique):
+            order = [table.columns.index(name) for name in clique]
+            labels = tuple(table.labels[i] for i in order)
+            return replace(table, columns=clique, labels=labels, value=table.value.transpose(order))
+    raise ModelError(f"This release has no table of just {', '.join(clique)}.")
+
+
+def _levels(columns: Sequence[str], tables: Sequence[Seen]) -> list[int]:
+    levels: dict[str, int] = {}
+    for table in tables:
+        for name, labels in zip(table.columns, table.labels, strict=True):
+            if levels.setdefault(name, len(labels)) != len(labels):
+                raise ModelError(f"Expected missing values of {name!r} in all its tables or none.")
+    found = [levels[name] for name in columns]
+    if math.prod(found) > MAX_STATES:
+        raise ModelError(
+            f"Expected at most {MAX_STATES} combinations of levels, missing ones included; these "
+            f"columns have {math.prod(found)}. A BayesNet has no such limit."
+        )
+    return found
+
+
+def _split(flat: np.ndarray, shapes: Sequence[tuple[int, ...]]) -> list[np.ndarray]:
+    """Return tables (draw, columns...) that lie side by side in `flat`."""
+    parts = np.split(flat, np.cumsum([math.prod(shape) for shape in shapes])[:-1], axis=1)
+    return [part.reshape(-1, *shape) for part, shape in zip(parts, shapes)]
+
+
+def _margins(
+    field: Field, potentials: Sequence[np.ndarray], rng: np.random.Generator
+) -> tuple[list[np.ndarray], np.ndarray]:
+    """The cliques' probabilities under each draw, and the state of one more row."""
+    theta = np.concatenate([part.reshape(len(part), -1) for part in potentials], axis=1)
+    margins, state = np.empty_like(theta), np.empty(len(theta), dtype=np.int64)
+    step = max(1, 2_000_000 // field.cell.size)
+    for start in range(0, len(theta), step):
+        here = slice(start, start + step)
+        score = theta[here][:, field.cell].sum(axis=2)
+        weight = np.exp(score - score.max(axis=1, keepdims=True))
+        p = weight / weight.sum(axis=1, keepdims=True)
+        state[here] = (np.cumsum(p, axis=1) < rng.random((len(p), 1))).sum(axis=1)
+        for cell in field.cell.T:
+            first, size = int(cell.min()), int(cell.max() - cell.min()) + 1
+            margins[here, first : first + size] = p @ np.eye(size)[cell - first]
+    shaped = _split(margins, [part.shape[1:] for part in potentials])
+    return shaped, np.minimum(state, len(field.cell) - 1)
 
 
 def sample_from_counts(
     field: Field, counts: np.ndarray, rows: float, sd: float, size: int, rng: np.random.Generator
 ) -> np.ndarray:
     """Return draws of theta given exact cells, shape (size, cells)."""
-    theta, factor = _mode(field, counts, None, rows, sd)
+    theta, factor, _ = _mode(field, counts, np.full(field.cells, 1e-6 * max(rows, 1.0)), rows, sd)
     seed = int(rng.integers(2**31))
-    return run_known(theta, factor, field.cell, counts, rows, sd, size, _EVERY, _BURN, seed)
+    return run_known(theta, factor, field.cell, counts, rows, sd, size, seed)
 
 
 def sample_field(
@@ -104,27 +202,21 @@ def sample_field(
     about = float((np.bincount(kind, seen.value) * weight).sum() / weight.sum())
     most = np.inf if rows.most is None else rows.most
     n = float(rows.least) if fixed else float(np.clip(about, max(rows.least, 1), max(most, 1)))
-    theta, factor = _mode(field, seen.value, variance, n, sd)
-    wide = _wide(field, theta, variance, n, sd)
+    theta, factor, wide = _mode(field, seen.value, variance, n, sd)
     spread = 0.0 if fixed else float(np.sqrt(n + 1 / weight.sum()) / n)
     kmax = float(max(1.0, min(3 * seen.scale.min(), 2 * np.sqrt(n))))
-    draws, totals = run_chain(
-        theta, factor, wide, spread, field.cell, field.stride, field.levels, seen.value,
-        seen.scale, seen.power, seen.heavy, fixed, n, float(rows.least), float(most), sd, kmax,
-        size, _EVERY, _BURN, int(rng.integers(2**31)),
-    )  # fmt: skip
-    return draws, totals
+    limits, seed = (float(rows.least), float(most)), int(rng.integers(2**31))
+    return run_chain(theta, factor, wide, spread, field, seen, n, limits, sd, kmax, size, seed)
 
 
 def _mode(
-    field: Field, value: np.ndarray, variance: np.ndarray | None, n: float, sd: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """The mode of theta, and the inverse of its Cholesky factor's transpose given the rows.
+    field: Field, value: np.ndarray, variance: np.ndarray, n: float, sd: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The mode of theta, and roots of its covariance given the rows and given noisy cells.
 
     Counts are taken as normal here, which only places the chain and scales its steps.
     """
-    theta, flat = np.zeros(field.cells), np.eye(field.cells) / sd**2
-    noise = np.diag(np.full(field.cells, 1e-6 * max(n, 1.0)) if variance is None else variance)
+    theta, flat, noise = np.zeros(field.cells), np.eye(field.cells) / sd**2, np.diag(variance)
     for _ in range(50):
         mean, cov = field.moments(theta)
         weight = cho_factor(n * cov + noise)
@@ -144,12 +236,6 @@ def _mode(
         if length * np.abs(step).max() < 1e-3 or length <= 1e-4:
             break
     cov = field.moments(theta)[1]
-    return theta, np.linalg.inv(np.linalg.cholesky(n * cov + flat)).T.copy()
-
-
-def _wide(field: Field, theta: np.ndarray, variance: np.ndarray, n: float, sd: float) -> np.ndarray:
-    """Return the inverse transposed Cholesky factor of theta's precision given noisy cells."""
-    cov = field.moments(theta)[1]
-    precision = n**2 * cov @ np.linalg.solve(n * cov + np.diag(variance), cov)
-    precision = (precision + precision.T) / 2 + np.eye(field.cells) / sd**2
-    return np.linalg.inv(np.linalg.cholesky(precision)).T.copy()
+    precision = n**2 * cov @ np.linalg.solve(n * cov + noise, cov)
+    given = n * cov + flat, (precision + precision.T) / 2 + flat
+    return theta, *(np.linalg.inv(np.linalg.cholesky(each)).T.copy() for each in given)

@@ -9,7 +9,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from tacit.infer.fields import draw_field
+from tacit.infer.random_field import draw_field
 from tacit.models.description import describe, number
 from tacit.posterior import FieldPosterior
 from tacit.posterior.field import margin_name, potential_name
@@ -62,17 +62,19 @@ class MarkovRandomField:
         """The posterior of the cliques' probabilities and of their log potentials."""
         how = Sampling.of(sampling)
         cliques = [tuple(clique) for clique in self.cliques]
-        found = draw_field(release, self.columns, cliques, self.sd, how)
-        draws = {margin_name(c): p for c, p in zip(cliques, found.margins, strict=True)}
-        draws |= {potential_name(c): t for c, t in zip(cliques, found.potentials, strict=True)}
+        margins, potentials, rows, predicted = draw_field(
+            release, self.columns, cliques, self.sd, how
+        )
+        draws = {margin_name(c): p for c, p in zip(cliques, margins, strict=True)}
+        draws |= {potential_name(c): t for c, t in zip(cliques, potentials, strict=True)}
         return FieldPosterior.of(
             describe(self),
             release,
             how,
-            {**draws, "rows": found.rows},
+            {**draws, "rows": rows},
             dims={name(c): c for name in (margin_name, potential_name) for c in cliques},
             coords={name: release.schema[name].labels for name in self.columns},
-            predicted=found.predicted,
+            predicted=predicted,
         )
 
     def log_prior(self, draws: Mapping[str, np.ndarray], release: Release) -> np.ndarray:
