@@ -10,8 +10,14 @@ from scipy.stats import chi2
 
 import tacit
 from tacit.audit.draws import Simplex
-from tacit.infer.exchange import Tempered, sample_counts_by_exchange
-from tacit.infer.from_draw import Totals, enumerated, log_posterior, possible_rows
+from tacit.infer.from_draw import (
+    Tempered,
+    Totals,
+    enumerated,
+    log_posterior,
+    possible_rows,
+    sample_counts_by_exchange,
+)
 from tacit.testing import simulated_release
 
 ALARM = 1e-6

@@ -8,7 +8,7 @@ from scipy.special import gammaln
 from scipy.stats import chi2, kstest, norm, truncnorm
 
 import tacit
-from tacit.infer.from_normal_draw import mean_drawn
+from tacit.infer.latent_sum import DrawnMean, RowsSeen
 from tacit.testing import simulated_release
 
 ALARM = 1e-6
@@ -115,7 +115,7 @@ def test_the_law_of_the_draw_is_the_walls():
             model, described(), tacit.queries.Exponential(1, 1e-6), [0.3] * 9, 9,
             truncation=truncation, draws=3, temper=temper,
         )  # fmt: skip
-        seen, rows = mean_drawn(release)
+        seen, rows = DrawnMean.of(release), RowsSeen.behind_draw(release, ["x"])
         s = np.linspace(-9, 9, 31)
         np.testing.assert_allclose(seen.log(s, 9), log_draws(release, s, 9), rtol=1e-9, atol=1e-9)
         assert list(rows.n) == [9]

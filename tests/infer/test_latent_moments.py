@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from tacit.infer.conjugate import NormalPrior, RegressionPrior, draw_normal
-from tacit.infer.latent_moments import MomentsSeen, draw_moments
+from tacit.infer.latent_moments import MomentsSeen, draw_moments, draw_rows
 from tacit.infer.latent_sum import log_rows_prior
-from tacit.infer.normal_rows import draw_rows
 from tacit.posterior import load_arviz
 
 FAR = 5.5

@@ -15,7 +15,7 @@ import numpy as np
 
 import tacit
 from tacit.infer.conjugate import NormalPrior, RegressionPrior, draw_regression
-from tacit.infer.moments import draw_matrices
+from tacit.infer.latent_moments import draw_matrices
 from tacit.posterior import Posterior
 from tacit.spec.release import Release
 from tacit.spec.sampling import Sampling

@@ -9,7 +9,26 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tacit.infer.latent_moments import Factor, MomentsDensity
+
+@dataclass(frozen=True)
+class Factor:
+    """|lead(M + shift)|^(a + b n), the leading block having the size of `shift`."""
+
+    shift: np.ndarray
+    a: float
+    b: float
+
+
+@dataclass(frozen=True)
+class MomentsDensity:
+    """The density of moments with the parameters integrated out.
+
+    `rows` are the numbers of f(n): columns d, prior rows and degrees of freedom of a normal law
+    for the first d columns, then the shape of a regression of the last column (or 0).
+    """
+
+    factors: tuple[Factor, ...]
+    rows: tuple[float, float, float, float]
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,12 @@ prior, which need not be the query's, so that p(s | theta~) is known too, and th
 is Dirichlet(prior + s). The truncation belongs to the mechanism alone and not to the model: the
 parameter may be smaller than a0.
 
-Two levels and a known number of rows: all s are enumerated. Otherwise Z has no closed form and
-cancels by an auxiliary draw (`infer/exchange.py`).
+Two levels and a known number of rows: all s are enumerated. Otherwise Z has no closed form. The
+exchange move of Murray, Ghahramani and MacKay (2006) proposes other counts and draws an auxiliary
+probability vector from the law at these, with the exact sampler of the mechanism, and the
+normalisers cancel. Proposals remove a random subset of the rows and add rows by Polya's urn. They
+leave a Dirichlet-multinomial law invariant for any number of rows, so that one acceptance ratio
+serves small and large moves, and moves to another number of rows.
 """
 
 from __future__ import annotations
@@ -23,9 +27,8 @@ from scipy.interpolate import CubicSpline
 from scipy.signal import fftconvolve
 from scipy.special import gammaln
 
-from tacit.infer.exchange import Tempered, sample_counts_by_exchange
 from tacit.infer.latent_counts import MISSING, Rows, log_cell
-from tacit.laws.truncated_dirichlet import log_normaliser
+from tacit.laws import truncated_dirichlet
 from tacit.spec.draws import ConjugateDraw
 from tacit.spec.errors import ModelError
 from tacit.spec.keys import name_of
@@ -35,6 +38,19 @@ from tacit.spec.schema import Schema
 _MOST_EXACT = 2**15  # normalisers computed one by one; a spline through as many above
 _MOST_COUNTS = 2**20  # counts enumerated one by one
 _MOST_ROWS = 10**9
+_KEPT = np.array([0.0, 0.5, 0.8, 0.95, 0.99])  # shares of the rows that a move keeps
+_BURN, _THIN = 50, 5
+_MOST_CHAINS, _MOST_AUXILIARY = 400, 20_000
+
+
+@dataclass(frozen=True)
+class Tempered:
+    """Draws (draw, level) and their law: Dirichlet(base + counts / temperature), truncated."""
+
+    draws: np.ndarray
+    base: np.ndarray
+    temperature: float
+    truncation: float
 
 
 @dataclass(frozen=True)
@@ -52,10 +68,6 @@ class Totals:
         edges = np.cumsum(self.weight)
         which = np.searchsorted(edges, rng.random(size) * edges[-1], side="right")
         return self.rows[np.minimum(which, len(self.rows) - 1)]
-
-    @property
-    def typical(self) -> float:
-        return float(self.weight @ self.rows / self.weight.sum())
 
 
 def check_usable(schema: Schema) -> None:
@@ -156,9 +168,88 @@ def _log_normalisers(law: Tempered, rows: int, second: np.ndarray) -> np.ndarray
 
     def at(s: np.ndarray) -> np.ndarray:
         a, b = law.base[1] + s / law.temperature, law.base[0] + (rows - s) / law.temperature
-        return log_normaliser(a, b, law.truncation)
+        return truncated_dirichlet.log_normaliser(a, b, law.truncation)
 
     if len(second) <= _MOST_EXACT:
         return at(second)
     knots = np.linspace(0, rows, _MOST_EXACT)
     return CubicSpline(knots, at(knots))(second)
+
+
+def sample_counts_by_exchange(
+    law: Tempered, prior: np.ndarray, totals: Totals, size: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Return `size` draws of the counts, shape (size, levels), from many short chains."""
+    chains = min(_MOST_CHAINS, -(-size // 4), max(10, _MOST_AUXILIARY // len(law.draws)))
+    # A Dirichlet proposal for the parameter, half as concentrated as the draws suggest.
+    rows = float(totals.weight @ totals.rows / totals.weight.sum())
+    guide = prior + rows * len(law.draws) / (2 * law.temperature) * law.draws.mean(axis=0)
+    counts = _urn(np.tile(guide, (chains, 1)), totals.drawn(chains, rng), rng)
+    kept = []
+    steps = _BURN + _THIN * -(-size // chains)
+    for step in range(steps):
+        counts = _exchange_step(counts, law, prior, guide, totals, rng)
+        if step >= _BURN and (step - _BURN) % _THIN == _THIN - 1:
+            kept.append(counts)
+    return np.concatenate(kept)[:size]
+
+
+def _exchange_step(
+    counts: np.ndarray,
+    law: Tempered,
+    prior: np.ndarray,
+    guide: np.ndarray,
+    totals: Totals,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """Return the counts of every chain after one exchange move."""
+    proposed = _proposed(counts, guide, totals, rng)
+    change = (proposed - counts) / law.temperature
+    at = law.base + proposed / law.temperature
+    auxiliary = truncated_dirichlet.sample(
+        np.repeat(at, len(law.draws), axis=0), law.truncation, lambda n: 1 - rng.random(n)
+    )
+    seen = np.log(law.draws).sum(axis=0)
+    simulated = np.log(auxiliary).reshape(len(counts), *law.draws.shape).sum(axis=1)
+    log = _relative(proposed, prior, guide) - _relative(counts, prior, guide)
+    log += (change * (seen - simulated)).sum(axis=1)
+    accepted = np.log(1 - rng.random(len(counts))) <= log
+    return np.where(accepted[:, None], proposed, counts)
+
+
+def _relative(counts: np.ndarray, prior: np.ndarray, guide: np.ndarray) -> np.ndarray:
+    """Return the log ratio of Dirichlet-multinomials under the prior and under the guide."""
+    rows = counts.sum(axis=1)
+    cells = gammaln(counts + prior) - gammaln(counts + guide)
+    return cells.sum(axis=1) - gammaln(rows + prior.sum()) + gammaln(rows + guide.sum())
+
+
+def _proposed(
+    counts: np.ndarray, guide: np.ndarray, totals: Totals, rng: np.random.Generator
+) -> np.ndarray:
+    rows = counts.sum(axis=1)
+    others = rows
+    if not totals.known:
+        others = np.where(rng.random(len(rows)) < 0.5, rows, totals.drawn(len(rows), rng))
+    share = _KEPT[rng.integers(len(_KEPT), size=len(rows))]
+    left = np.floor(share * np.minimum(rows, others)).astype(np.int64)
+    kept = _thinned(counts, left, rng)
+    return kept + _urn(guide + kept, others - left, rng)
+
+
+def _thinned(counts: np.ndarray, left: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return the counts of `left` rows of each chain, chosen without replacement."""
+    kept = np.zeros_like(counts)
+    rest = counts.sum(axis=1)
+    for j in range(counts.shape[1] - 1):
+        rest = rest - counts[:, j]
+        kept[:, j] = rng.hypergeometric(counts[:, j], rest, left)
+        left = left - kept[:, j]
+    kept[:, -1] = left
+    return kept
+
+
+def _urn(concentration: np.ndarray, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return Dirichlet-multinomial counts of `rows` rows."""
+    weight = np.maximum(rng.standard_gamma(concentration), 1e-300)
+    return rng.multinomial(rows, weight / weight.sum(axis=1, keepdims=True))

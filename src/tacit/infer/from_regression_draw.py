@@ -10,7 +10,6 @@ every parameter also has proposals with larger steps.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,8 +21,7 @@ from tacit.infer.conjugate import (
     log_normal_prior,
     log_regression_prior,
 )
-from tacit.infer.from_draw import check_usable
-from tacit.infer.latent_sum import RowsSeen, log_rows_prior
+from tacit.infer.latent_sum import RowsSeen
 from tacit.laws import ball_normal
 from tacit.spec.draws import BallRegression, ConjugateDraw
 from tacit.spec.release import Release
@@ -85,12 +83,14 @@ def matrices_from_draw(
     seen = released_coefficients(release)
     size = sampling.chains * sampling.draws
     chains = min(_MOST_CHAINS, size)
-    rows = _rows(release, seen.law)
-    state = _initial(seen, prior, rows, chains, rng)
+    rows = RowsSeen.behind_draw(release, (*seen.law.features, seen.law.target))
+    n = rows.drawn(chains, rng)
+    d = len(seen.law.features)
+    centre, root = draw_mean_and_covariance(np.zeros((chains, d + 1, d + 1)), prior.features, rng)
+    coefficients = seen.draws[rng.integers(len(seen.draws), size=chains)]
+    state = simulated(n, centre, root, coefficients, np.full(chains, prior.sd), rng)
     _, precision = seen.law_at(state)
-    shape = np.linalg.cholesky(
-        np.linalg.inv(precision.mean(axis=0))
-    )  # covariance root of all proposals
+    shape = np.linalg.cholesky(np.linalg.inv(precision.mean(axis=0)))  # of all proposals
     kept = []
     for step in range(_BURN + _THIN * -(-size // chains)):
         state = _exchange_step(state, seen, prior, rows, shape, rng)
@@ -99,48 +99,11 @@ def matrices_from_draw(
     return np.concatenate(kept)[:size]
 
 
-def _rows(
-    release: Release, law: BallRegression
-) -> Callable[[int, np.random.Generator], np.ndarray]:
-    """Return a sampler of the prior of the number of complete rows."""
-    schema = release.schema
-    check_usable(schema)
-    columns = (*law.features, law.target)
-    total = all(schema[name].default is not None for name in columns)
-    each = schema.max_rows_per_unit
-    if release.n is not None and each == 1 and total:
-        known = float(release.n)
-        return lambda size, rng: np.full(size, known)
-    units = release.n if release.n is not None else schema.max_units
-    assert units is not None
-    missing = units if release.n is not None and not total else None
-    least = float(units) if release.n is not None and total else 0.0
-    seen = RowsSeen.unseen(least, float(units * each), log_rows_prior(missing, each))
-    weight = np.exp(seen.log - seen.log.max())
-    return lambda size, rng: rng.choice(seen.n, size, p=weight / weight.sum())
-
-
-def _initial(
-    seen: DrawnCoefficients,
-    prior: RegressionPrior,
-    rows: Callable[[int, np.random.Generator], np.ndarray],
-    chains: int,
-    rng: np.random.Generator,
-) -> np.ndarray:
-    """Return initial moments, simulated from the released coefficients."""
-    n = rows(chains, rng)
-    d = len(seen.law.features)
-    none = np.zeros((chains, d + 1, d + 1))
-    centre, root = draw_mean_and_covariance(none, prior.features, rng)
-    coefficients = seen.draws[rng.integers(len(seen.draws), size=chains)]
-    return simulated(n, centre, root, coefficients, np.full(chains, prior.sd), rng)
-
-
 def _exchange_step(
     moments: np.ndarray,
     seen: DrawnCoefficients,
     prior: RegressionPrior,
-    rows: Callable[[int, np.random.Generator], np.ndarray],
+    rows: RowsSeen,
     shape: np.ndarray,
     rng: np.random.Generator,
 ) -> np.ndarray:
@@ -152,11 +115,12 @@ def _exchange_step(
     scale = rng.choice([0.0, 0.3, 1.0, 2.0], size=(len(moments), 1)) / np.sqrt(d + 1)
     proposed = coefficients + scale * (rng.standard_normal(coefficients.shape) @ shape.T)
     log = -log_regression_prior(coefficients, sigma, prior)
-    sigma, log_sigma = _scaled(sigma, rng)
-    log += log_regression_prior(proposed, sigma, prior) + log_sigma
+    by = rng.choice([0.0, 0.0, 0.1, 0.7], size=len(sigma)) * rng.standard_normal(len(sigma))
+    sigma = sigma * np.exp(by)
+    log += log_regression_prior(proposed, sigma, prior) + by
     centre, root, log_features = _other_features(centre, root, prior, rng)
     log += log_features
-    n = np.where(rng.random(len(moments)) < 0.5, moments[:, 0, 0], rows(len(moments), rng))
+    n = np.where(rng.random(len(moments)) < 0.5, moments[:, 0, 0], rows.drawn(len(moments), rng))
     others = simulated(n, centre, root, proposed, sigma, rng)
     other_precision_mean, other_precision = seen.law_at(others)
     auxiliary = seen.auxiliary(other_precision_mean, other_precision, rng)
@@ -168,12 +132,6 @@ def _exchange_step(
     log -= seen.log(auxiliary, other_precision_mean, other_precision)
     accepted = np.log(1 - rng.random(len(moments))) <= log
     return np.where(accepted[:, None, None], others, moments)
-
-
-def _scaled(sigma: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Return residual standard deviations, half of them rescaled, and log Jacobians."""
-    by = rng.choice([0.0, 0.0, 0.1, 0.7], size=len(sigma)) * rng.standard_normal(len(sigma))
-    return sigma * np.exp(by), by
 
 
 def _other_features(

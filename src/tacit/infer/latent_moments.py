@@ -9,18 +9,31 @@ determinants,
 
 lead_k being a leading block: exact for every n > D, with no large-sample approximation. Each entry
 of M has its own noise; `moments_chain` samples the entries.
+
+Where there are too few rows for this density they are latent themselves (Ju et al. 2022): given the
+parameters, each row is proposed from the model and accepted with the likelihood ratio of the noisy
+moments; given the rows, the parameters have their conjugate law. That is exact for any number of
+rows, but its work grows with them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import gammaln
 
+from tacit.infer.conjugate import MomentsDensity, NormalPrior, draw_normal
+from tacit.infer.latent_sum import log_rows_prior, most_rows, scales
 from tacit.infer.moments_chain import run
+from tacit.infer.noise import Law
+from tacit.spec.moments import ROWS, Moments, bounds_of
+from tacit.spec.release import Release
+from tacit.spec.sampling import Sampling
 
-_WARM_UP = 300
+_WARM_UP, _ROWS_WARM_UP = 300, 500  # sweeps over entries, and over rows
 
 
 @dataclass(frozen=True)
@@ -43,25 +56,82 @@ class MomentsSeen:
         return len(self.value) - 1
 
 
-@dataclass(frozen=True)
-class Factor:
-    """|lead(M + shift)|^(a + b n), the leading block having the size of `shift`."""
+def weak_prior(
+    release: Release,
+    query: Moments,
+    mean: Sequence[float] | None,
+    mean_rows: float,
+    sd: Sequence[float] | None,
+    sd_rows: float,
+) -> NormalPrior:
+    """A prior in the columns' units; without one, the middle and a tenth of the width."""
+    low, high = np.array([bounds_of(release.schema[name]) for name in query.columns]).T
+    middle, half = scales(release, query)
+    centre = (low + high) / 2 if mean is None else np.asarray(mean)
+    spread = (high - low) / 10 if sd is None else np.asarray(sd)
+    return NormalPrior.of((centre - middle) / half, mean_rows, spread / half, sd_rows)
 
-    shift: np.ndarray
-    a: float
-    b: float
+
+def draw_matrices(
+    release: Release, query: Moments, density: MomentsDensity, sampling: Sampling
+) -> np.ndarray:
+    """Draws of the moments' matrix, shape (chains * draws, D + 1, D + 1)."""
+    size = sampling.chains * sampling.draws
+    seen = _matrix_seen(release, query)
+    if not np.any(seen.scale > 0):
+        matrix = seen.value.copy()
+        matrix[0, 0] = matrix[0, 0] if seen.rows is None else seen.rows
+        return np.broadcast_to(matrix, (size, *matrix.shape))
+    if sampling.noise == "plugin":
+        matrix = _project(seen)
+        return np.broadcast_to(matrix, (size, *matrix.shape))
+    if (seen.most if seen.rows is None else seen.rows) <= seen.columns:  # too few for a density
+        return draw_rows(seen, density, sampling.chains, sampling.draws, sampling.seed)
+    found = draw_moments(seen, density, sampling.chains, sampling.draws, sampling.seed)
+    return found.reshape(size, *seen.value.shape)
 
 
-@dataclass(frozen=True)
-class MomentsDensity:
-    """The density of moments with the parameters integrated out.
+def _matrix_seen(release: Release, query: Moments) -> MomentsSeen:
+    """The released moments as a symmetric matrix, rows in its corner."""
+    names = (ROWS, *query.columns)
+    value, scale = np.zeros((2, len(names), len(names)))
+    known = not any(block.name == ROWS for block in release.blocks)
+    heavy = True
+    for i, first in enumerate(names):
+        for j, second in enumerate(names[i:], start=i):
+            if i == j == 0 and known:
+                continue
+            name = second if i == 0 else _product(release, first, second)
+            _, number, noise = release.table(name)
+            law = Law.of(noise)
+            value[i, j] = value[j, i] = float(number)
+            scale[i, j] = scale[j, i] = law.scale
+            heavy = law.heavy
+    most, units = most_rows(release)
+    rows = None
+    if known:
+        assert release.n is not None
+        rows = value[0, 0] = float(release.n)
+    return MomentsSeen(value, scale, heavy, rows, most, units)
 
-    `rows` are the numbers of f(n): columns d, prior rows and degrees of freedom of a normal law
-    for the first d columns, then the shape of a regression of the last column (or 0).
-    """
 
-    factors: tuple[Factor, ...]
-    rows: tuple[float, float, float, float]
+def _product(release: Release, first: str, second: str) -> str:
+    """The block of a product, whose columns may come in another order."""
+    name = f"{first}*{second}"
+    return name if any(b.name == name for b in release.blocks) else f"{second}*{first}"
+
+
+def _project(seen: MomentsSeen) -> np.ndarray:
+    """The papers' projection onto moments that data can have, which forgets the noise."""
+    n = float(np.clip(seen.value[0, 0], 0, seen.most))
+    matrix = np.clip(seen.value, -n, n)
+    matrix[0, 0] = n
+    if n == 0:
+        return matrix
+    sums = matrix[0, 1:]
+    values, vectors = np.linalg.eigh(matrix[1:, 1:] - np.outer(sums, sums) / n)
+    matrix[1:, 1:] = (vectors * np.maximum(values, 0)) @ vectors.T + np.outer(sums, sums) / n
+    return matrix
 
 
 def draw_moments(
@@ -116,3 +186,61 @@ def _start(seen: MomentsSeen) -> np.ndarray:
     matrix[0, 1:] = matrix[1:, 0] = mean
     matrix[1:, 1:] = scatter + np.outer(mean, mean)
     return n * matrix
+
+
+def draw_rows(
+    seen: MomentsSeen,
+    density: MomentsDensity,
+    chains: int,
+    draws: int,
+    seed: int | None,
+    thin: int = 1,
+) -> np.ndarray:
+    """Return draws of the moment matrix, shape (chains * draws, D + 1, D + 1).
+
+    If the number of rows is not known there are places for as many as there can be, and an empty
+    place is a row of zeros.
+    """
+    rng = np.random.default_rng(seed)
+    latent = seen.rows is None
+    n, size = int(seen.most if seen.rows is None else seen.rows), seen.columns + 1
+    log_taken, taken = np.zeros(n + 1), np.arange(n + 1.0)
+    if latent:  # the log prior of one subset of the places being rows, by its size
+        subsets = gammaln(n + 1) - gammaln(taken + 1) - gammaln(n - taken + 1)
+        log_taken = log_rows_prior(seen.units, 1)(taken) - subsets
+    kept = np.empty((draws, chains, size, size))
+    rows = np.concatenate(
+        [np.ones((chains, n, 1)), 0.3 * rng.standard_normal((chains, n, size - 1)).clip(-3, 3)],
+        axis=2,
+    )
+    matrix = np.einsum("cni,cnj->cij", rows, rows)
+    for sweep in range(_ROWS_WARM_UP + draws * thin):
+        mean, root = draw_normal(matrix, density, rng)
+        for r in range(n):
+            step = np.einsum("cij,cj->ci", root, rng.standard_normal((chains, size - 1)))
+            proposed = np.concatenate([np.ones((chains, 1)), mean + step], axis=1)
+            if latent:
+                proposed *= rng.random((chains, 1)) < 0.5
+            other = (
+                matrix
+                + proposed[:, :, None] * proposed[:, None, :]
+                - rows[:, r, :, None] * rows[:, r, None, :]
+            )
+            gain = _log_noise(other, seen) - _log_noise(matrix, seen)
+            before, after = (np.rint(each[:, 0, 0]).astype(int) for each in (matrix, other))
+            gain += log_taken[after] - log_taken[before]
+            inside = np.all(np.abs(proposed) <= 1, axis=1)
+            take = inside & (np.log(rng.random(chains)) < gain)
+            matrix[take], rows[take, r] = other[take], proposed[take]
+        if sweep >= _ROWS_WARM_UP and (sweep - _ROWS_WARM_UP) % thin == thin - 1:
+            kept[(sweep - _ROWS_WARM_UP) // thin] = matrix
+    return kept.swapaxes(0, 1).reshape(chains * draws, size, size)
+
+
+def _log_noise(matrix: np.ndarray, seen: MomentsSeen) -> np.ndarray:
+    """Return the log density of the noise (released minus true moments), for each chain."""
+    upper = np.triu(np.ones_like(seen.value))
+    upper[0, 0] = seen.rows is None
+    error = (seen.value - matrix) / np.where(seen.scale > 0, seen.scale, 1.0)
+    log = -np.abs(error) if seen.heavy else -0.5 * error**2
+    return (log * upper).sum(axis=(1, 2))

@@ -1,22 +1,34 @@
-"""The posterior of one parameter given a noisy sum of the values.
+"""The posterior of one parameter given a noisy sum of the values, or private draws of a mean.
 
 p(parameter | y) is proportional to prior * sum over s and n of p(s | parameter, n) * noise(y - s) *
 p(n): a table over the parameter, each entry a quadrature over the sums that can
 matter to it. Any prior density will do, and draws are independent.
+
+A released draw is from a tempered normal posterior, truncated or not. Given the sum s and the
+number of rows n its law is known: the centre is linear in s, the precision linear in n. It takes
+the place of the noise. `infer/from_draw.py` is the analogue for counts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
+from tacit.infer.from_draw import check_usable
 from tacit.infer.latent_counts import MISSING, ROWS
 from tacit.infer.noise import DEPTH, Law
 from tacit.infer.one_parameter import OneParameter
+from tacit.laws import truncated_normal
+from tacit.spec import moments
+from tacit.spec.draws import BoundedNormal, ConjugateDraw
+from tacit.spec.moments import Moments, scale_of
+from tacit.spec.release import Release
+from tacit.spec.sampling import Sampling
+
+LogDensity = Callable[[np.ndarray], np.ndarray]
 
 _NODES = 256  # of a quadrature over sums
 _COARSE, _FINE = 128, 384  # grid points while locating the posterior, and at the end
@@ -25,29 +37,14 @@ _ROWS = 32  # candidates for an unknown number of rows
 _DEEP = 12.0  # their least log weight, below the maximum
 
 
-class Seen(Protocol):
-    """The likelihood of a sum s of n values given a release."""
-
-    def exact(self, n: float) -> float | None:
-        """Return the sum where it is known exactly, else None."""
-        ...
-
-    def guess(self, n: float) -> float: ...
-
-    def window(
-        self, family: OneParameter, at: np.ndarray, n: float
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return bounds of the sums with non-negligible weight, for each parameter."""
-        ...
-
-    def log(self, s: np.ndarray, n: float) -> np.ndarray:
-        """Return the log-likelihood of sums, up to a constant independent of s and n."""
-        ...
-
-
 @dataclass(frozen=True)
 class NoisySum:
-    """A noisy sum of u over the rows, the values being `middle + half * u`."""
+    """A noisy sum of u over the rows, the values being `middle + half * u`.
+
+    Methods are those of the likelihood of a sum s of n values given a release: the sum where it is
+    known exactly, a guess of it, bounds of the sums with non-negligible weight for each parameter,
+    and the log-likelihood up to a constant independent of s and n.
+    """
 
     y: float
     law: Law
@@ -76,6 +73,49 @@ class NoisySum:
 
 
 @dataclass(frozen=True)
+class DrawnMean:
+    """Draws of the mean, their law, and the temperatures of the likelihood and of the prior."""
+
+    draws: np.ndarray
+    law: BoundedNormal
+    temperature: float
+    prior_temperature: float
+
+    @classmethod
+    def of(cls, release: Release) -> DrawnMean:
+        """Return the released draws in the column's units."""
+        query, temperature = release.query, release.noise[0].scale
+        assert isinstance(query, ConjugateDraw)
+        assert isinstance(query.law, BoundedNormal)
+        kept = temperature if query.temper_prior else 1.0
+        origin, unit = query.law.measure(kept)
+        return cls(origin + unit * release.table("mean").value, query.law, temperature, kept)
+
+    def exact(self, n: float) -> float | None:
+        return None
+
+    def guess(self, n: float) -> float:
+        return n * float(self.draws.mean())
+
+    def window(
+        self, family: OneParameter, at: np.ndarray, n: float
+    ) -> tuple[np.ndarray, np.ndarray]:
+        return family.window(at, n)  # the draw's likelihood is never narrower
+
+    def log(self, s: np.ndarray, n: float) -> np.ndarray:
+        prior_mean, prior_sd = self.law.prior
+        prior = 1 / (prior_sd**2 * self.prior_temperature)
+        each = 1 / (self.law.sd**2 * self.temperature)
+        precision = prior + n * each
+        centre = (prior * prior_mean + s * each) / precision
+        bounds = self.law.low, self.law.high
+        return sum(
+            truncated_normal.log_density(float(draw), centre, precision**-0.5, *bounds)
+            for draw in self.draws
+        )
+
+
+@dataclass(frozen=True)
 class RowsSeen:
     """Candidates for the number of complete rows, and their log weights."""
 
@@ -87,9 +127,7 @@ class RowsSeen:
         return cls(np.array([float(n)]), np.zeros(1))
 
     @classmethod
-    def noisy(
-        cls, y: float, law: Law, most: float, log_prior: Callable[[np.ndarray], np.ndarray]
-    ) -> RowsSeen:
+    def noisy(cls, y: float, law: Law, most: float, log_prior: LogDensity) -> RowsSeen:
         """Return candidates around a noisy count, all integers or evenly spaced ones."""
         low = np.clip(np.floor(y - law.reach), 0, most)
         high = np.clip(np.ceil(y + law.reach), 0, most)
@@ -104,15 +142,29 @@ class RowsSeen:
         return cls(n, log_prior(n) + law.log(y - n) + np.log(np.diff(ends)))
 
     @classmethod
-    def unseen(
-        cls, least: float, most: float, log_prior: Callable[[np.ndarray], np.ndarray]
-    ) -> RowsSeen:
-        """Return candidates given the prior alone, weighted by the widths of their cells."""
+    def behind_draw(cls, release: Release, columns: Sequence[str]) -> RowsSeen:
+        """Return candidates given the prior alone: a draw does not tell how many rows there are."""
+        check_usable(release.schema)
+        each, known = release.schema.max_rows_per_unit, release.n is not None
+        total = all(release.schema[name].default is not None for name in columns)
+        units = release.n if known else release.schema.max_units
+        assert units is not None
+        if known and each == 1 and total:
+            return cls.known(units)
+        least, most = float(units) if known and total else 0.0, float(units * each)
         n = np.unique(np.rint(np.linspace(least, most, _ROWS)))
         near = np.unique(np.rint(most - np.geomspace(1, most - least + 1, _ROWS) + 1))
         n = np.unique(np.concatenate([n, near[near >= least]]))
         ends = np.concatenate([[least - 0.5], (n[1:] + n[:-1]) / 2, [most + 0.5]])
+        log_prior = log_rows_prior(units if known and not total else None, each)
         return cls(n, log_prior(n) + np.log(np.diff(ends)))
+
+    def drawn(self, size: int, rng: np.random.Generator) -> np.ndarray:
+        """Return draws of the number of rows."""
+        if len(self.n) == 1:
+            return np.full(size, self.n[0])
+        weight = np.exp(self.log - self.log.max())
+        return rng.choice(self.n, size, p=weight / weight.sum())
 
     def thinned(self, to: int) -> RowsSeen:
         if len(self.n) <= to:
@@ -121,21 +173,76 @@ class RowsSeen:
         return RowsSeen(self.n[pick], self.log[pick])
 
 
-@dataclass(frozen=True)
-class SumDraws:
-    at: np.ndarray
-    rows: np.ndarray
+Seen = NoisySum | DrawnMean
+
+
+def scales(release: Release, query: Moments) -> tuple[np.ndarray, np.ndarray]:
+    """Middle and half width of each column's bounds, as the release has scaled it."""
+    centred = release.query.centred if isinstance(release.query, Moments) else True
+    found = np.array([scale_of(release.schema[name], centred) for name in query.columns])
+    return found[:, 0], found[:, 1]
+
+
+def most_rows(release: Release) -> tuple[float, float | None]:
+    """The most rows there can be, and the number of units if each has at most one row."""
+    each = release.schema.max_rows_per_unit
+    if release.n is not None:
+        return float(release.n * each), float(release.n) if each == 1 else None
+    units = release.schema.max_units
+    return np.inf if units is None else float(units * each), None
+
+
+def draw_one_parameter(
+    release: Release,
+    query: Moments,
+    family: OneParameter,
+    log_prior: LogDensity,
+    support: tuple[float, float],
+    sampling: Sampling,
+    rng: np.random.Generator,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return draws of the parameter and of the number of rows, from the sum of one column."""
+    if isinstance(release.query, ConjugateDraw):
+        seen: Seen = DrawnMean.of(release)
+        rows = RowsSeen.behind_draw(release, query.columns)
+    else:
+        seen, rows = _sum_seen(release, query, sampling.noise == "plugin")
+    size = sampling.chains * sampling.draws
+    return draw_parameter(family, log_prior, support, seen, rows, size, rng)
+
+
+def _sum_seen(release: Release, query: Moments, plugin: bool) -> tuple[NoisySum, RowsSeen]:
+    """The one sum of a query with one column, and what is known of the number of rows."""
+    (column,) = query.columns
+    (middle,), (half,) = scales(release, query)
+    most, units = most_rows(release)
+    _, total, noise = release.table(column)
+    y, law = float(total), Law.of(noise)
+    if any(block.name == moments.ROWS for block in release.blocks):
+        _, count, count_noise = release.table(moments.ROWS)
+        count_law = Law.of(count_noise)
+        rows = RowsSeen.known(float(np.clip(np.rint(float(count)), 0, most)))
+        if not count_law.none and not plugin:
+            prior = log_rows_prior(units, release.schema.max_rows_per_unit)
+            rows = RowsSeen.noisy(float(count), count_law, most, prior)
+    else:
+        assert release.n is not None
+        rows = RowsSeen.known(release.n)
+    if plugin and not law.none:
+        n = rows.n[0]
+        y, law = float(np.clip(y, -n, n)), Law("none", 0.0)
+    return NoisySum(y, law, float(middle), float(half)), rows
 
 
 def draw_parameter(
     family: OneParameter,
-    log_prior: Callable[[np.ndarray], np.ndarray],
+    log_prior: LogDensity,
     support: tuple[float, float],
     seen: Seen,
     rows: RowsSeen,
     size: int,
     rng: np.random.Generator,
-) -> SumDraws:
+) -> tuple[np.ndarray, np.ndarray]:
     """Return independent draws of the parameter and of the number of rows.
 
     `log_prior` is a density in the family's own coordinate, and `support` holds all but a
@@ -175,7 +282,7 @@ def _initial_grid(
 
 def _table(
     family: OneParameter,
-    log_prior: Callable[[np.ndarray], np.ndarray],
+    log_prior: LogDensity,
     at: np.ndarray,
     seen: Seen,
     rows: RowsSeen,
@@ -212,7 +319,7 @@ def _log_integral(
     low: np.ndarray,
     high: np.ndarray,
     nodes: int,
-    log_weight: Callable[[np.ndarray], np.ndarray],
+    log_weight: LogDensity,
 ) -> np.ndarray:
     """Return log of the integral of density times weight, or of the sum over few integers."""
     least, most = n * family.low, n * family.high
@@ -236,7 +343,7 @@ def _log_integral(
 
 def _drawn(
     at: np.ndarray, log: np.ndarray, rows: RowsSeen, size: int, rng: np.random.Generator
-) -> SumDraws:
+) -> tuple[np.ndarray, np.ndarray]:
     """Return draws from the piecewise linear density of the table, and numbers of rows."""
     total = logsumexp(log, axis=0)
     density = np.exp(total - total.max())
@@ -251,10 +358,10 @@ def _drawn(
     probability = np.exp(log - total)
     chosen = (rng.random(size) > np.cumsum(probability, axis=0)[:, near]).sum(axis=0)
     n = rows.n[np.minimum(chosen, len(rows.n) - 1)]
-    return SumDraws(at[cell] + inside * (at[cell + 1] - at[cell]), n)
+    return at[cell] + inside * (at[cell + 1] - at[cell]), n
 
 
-def log_rows_prior(units: int | None, rows_per_unit: int) -> Callable[[np.ndarray], np.ndarray]:
+def log_rows_prior(units: float | None, rows_per_unit: int) -> LogDensity:
     """Return the log of a weak prior of the number of complete rows (docs/adr/0002)."""
 
     def log(n: np.ndarray) -> np.ndarray:

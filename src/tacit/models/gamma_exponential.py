@@ -8,7 +8,7 @@ from typing import Unpack
 
 import numpy as np
 
-from tacit.infer.moments import draw_one_parameter
+from tacit.infer.latent_sum import draw_one_parameter
 from tacit.infer.one_parameter import exponential
 from tacit.models.answers import check_answers
 from tacit.models.description import cap_of, describe, positive
@@ -52,15 +52,15 @@ class GammaExponential:
         cap = cap_of(release.schema[self.column])
         prior = gamma_prior(self.prior, cap / 2)
         rng = np.random.default_rng(how.seed)
-        drawn = draw_one_parameter(
+        at, rows = draw_one_parameter(
             release, self.query(), exponential(cap), *gamma_on_log(prior), how, rng
         )
-        rate = np.exp(drawn.at)
+        rate = np.exp(at)
         return Posterior.of(
             describe(self),
             release,
             how,
-            {"rate": rate, "mean": 1 / rate, "rows": drawn.rows},
+            {"rate": rate, "mean": 1 / rate, "rows": rows},
             predicted={self.column: rng.standard_exponential(len(rate)) / rate},
         )
 

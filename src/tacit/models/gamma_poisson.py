@@ -8,7 +8,7 @@ from typing import Unpack
 
 import numpy as np
 
-from tacit.infer.moments import draw_one_parameter
+from tacit.infer.latent_sum import draw_one_parameter
 from tacit.infer.one_parameter import poisson
 from tacit.models.answers import check_answers
 from tacit.models.description import cap_of, describe, positive
@@ -57,15 +57,15 @@ class GammaPoisson:
         cap = cap_of(release.schema[self.column], whole=True)
         prior = gamma_prior(self.prior, 2 / cap)
         rng = np.random.default_rng(how.seed)
-        drawn = draw_one_parameter(
+        at, rows = draw_one_parameter(
             release, self.query(), poisson(cap), *gamma_on_log(prior), how, rng
         )
-        rate = np.exp(drawn.at)
+        rate = np.exp(at)
         return Posterior.of(
             describe(self),
             release,
             how,
-            {"rate": rate, "rows": drawn.rows},
+            {"rate": rate, "rows": rows},
             predicted={self.column: rng.poisson(np.minimum(rate, 1e15))},
         )
 

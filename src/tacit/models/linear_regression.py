@@ -15,7 +15,8 @@ from tacit.infer.conjugate import (
     log_regression_prior,
 )
 from tacit.infer.from_regression_draw import matrices_from_draw, released_coefficients
-from tacit.infer.moments import draw_matrices, scales, weak_prior
+from tacit.infer.latent_moments import draw_matrices, weak_prior
+from tacit.infer.latent_sum import scales
 from tacit.models.answers import check_answers
 from tacit.models.description import describe, number
 from tacit.posterior import Posterior, RegressionPosterior

@@ -9,7 +9,8 @@ from typing import Unpack
 import numpy as np
 
 from tacit.infer.conjugate import NormalPrior, draw_mean_and_covariance, log_normal_prior
-from tacit.infer.moments import draw_matrices, scales, weak_prior
+from tacit.infer.latent_moments import draw_matrices, weak_prior
+from tacit.infer.latent_sum import scales
 from tacit.models.answers import check_answers
 from tacit.models.description import describe, number
 from tacit.posterior import Posterior

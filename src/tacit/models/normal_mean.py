@@ -10,8 +10,7 @@ import numpy as np
 from scipy.stats import norm
 
 from tacit.infer.from_draw import check_usable
-from tacit.infer.from_normal_draw import released_means
-from tacit.infer.moments import draw_one_parameter
+from tacit.infer.latent_sum import DrawnMean, draw_one_parameter
 from tacit.infer.one_parameter import normal
 from tacit.models.answers import check_answers
 from tacit.models.description import describe, number, pair
@@ -87,10 +86,10 @@ class NormalMean:
         check_answers(release, self.query())
         rng = np.random.default_rng(how.seed)
         if isinstance(release.query, ConjugateDraw) and how.noise == "plugin":
-            mean = np.resize(released_means(release), how.chains * how.draws)
+            mean = np.resize(DrawnMean.of(release).draws, how.chains * how.draws)
             return Posterior.of(describe(self), release, how, {"mean": mean})
         centre, spread = self._prior(release.schema)
-        drawn = draw_one_parameter(
+        mean, rows = draw_one_parameter(
             release,
             self.query(),
             normal(*bounds_of(release.schema[self.column]), self.sd),
@@ -103,8 +102,8 @@ class NormalMean:
             describe(self),
             release,
             how,
-            {"mean": drawn.at, "rows": drawn.rows},
-            predicted={self.column: rng.normal(drawn.at, self.sd)},
+            {"mean": mean, "rows": rows},
+            predicted={self.column: rng.normal(mean, self.sd)},
         )
 
     def log_prior(self, draws: Mapping[str, np.ndarray], release: Release) -> np.ndarray:
