@@ -99,8 +99,9 @@ def _inverted(lower, size, inverse):  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def _refactored(matrix, given, inverses, logs, scratch):  # type: ignore[no-untyped-def]
+def _refactored(state, given):  # type: ignore[no-untyped-def]
     """All inverses and log determinants from scratch: updates would lose digits in time."""
+    matrix, inverses, logs, _, (scratch, _) = state
     shifts, sizes = given[4], given[5]
     for k in range(len(sizes)):
         log = _factorised(matrix, shifts[k], sizes[k], scratch)
@@ -130,11 +131,8 @@ def _log_all(matrix, given, scratch):  # type: ignore[no-untyped-def]
     """The log density of a matrix, from scratch; -inf outside what data can be."""
     seen, scale, heavy, _, shifts, sizes, powers, facts, limits = given
     size, n = matrix.shape[0], matrix[0, 0]
-    if not limits[0] <= n <= limits[1]:
+    if not limits[0] <= n <= limits[1] or np.diag(matrix).max() > n:
         return -np.inf
-    for i in range(1, size):
-        if matrix[i, i] > n:
-            return -np.inf
     log = _log_rows(n, facts, limits)
     for k in range(len(sizes)):
         part = _factorised(matrix, shifts[k], sizes[k], scratch)
@@ -358,9 +356,7 @@ def _move_number(kind, width, state, given):  # type: ignore[no-untyped-def]
     for _ in range(60):
         t = left + (right - left) * np.random.random()
         if _log_times(t, kind, matrix, given, out, scratch) > level:
-            for a in range(len(matrix)):
-                for b in range(len(matrix)):
-                    matrix[a, b] = out[a, b]
+            matrix[:] = out
             return t
         if t < 0:
             left = t
@@ -373,18 +369,18 @@ def _move_number(kind, width, state, given):  # type: ignore[no-untyped-def]
 def run(state, widths, given, kept, warm_up, seed):  # type: ignore[no-untyped-def]
     """Fill `kept` with the matrices of a chain; the slices' first widths are learnt in warm-up."""
     np.random.seed(seed)
-    matrix, inverses, logs, _, (scratch, _) = state
     entries, rows, numbers = widths
-    size, latent, pair = matrix.shape[0], given[3], 0
+    matrix, latent, pair = state[0], given[3], 0
+    size = len(matrix)
     for sweep in range(warm_up + len(kept)):
         learn = 0.1 if sweep < warm_up else 0.0  # later it would spoil the balance
-        _refactored(matrix, given, inverses, logs, scratch)
+        _refactored(state, given)
         for i in range(size):
             for j in range(i, size):
                 if i + j > 0 or latent:
                     t = _move_entry(i, j, entries[i, j], state, given)
                     entries[i, j] += learn * (_WIDE * abs(t) - entries[i, j])
-        _refactored(matrix, given, inverses, logs, scratch)
+        _refactored(state, given)
         for _ in range(min(size * (size - 1), 3 * size)):  # some of all pairs in turn
             i, j = 1 + pair // size, pair % size
             pair = (pair + 1) % (size * (size - 1))
@@ -394,6 +390,4 @@ def run(state, widths, given, kept, warm_up, seed):  # type: ignore[no-untyped-d
             t = _move_number(kind, numbers[kind], state, given)
             numbers[kind] += learn * (_WIDE * abs(t) - numbers[kind])
         if sweep >= warm_up:
-            for a in range(size):
-                for b in range(size):
-                    kept[sweep - warm_up, a, b] = matrix[a, b]
+            kept[sweep - warm_up] = matrix
