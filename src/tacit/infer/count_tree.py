@@ -25,13 +25,13 @@ from tacit.infer.latent_counts import (
     ROWS,
     Rows,
     Weights,
-    convolved,
     drawn_from,
-    first_block,
     log_cell,
     split_between,
+    tails_of,
     tilt_into_bounds,
     tilt_of,
+    within_blocks,
 )
 from tacit.infer.noise import DEPTH, Law
 
@@ -78,20 +78,23 @@ def sample_tree(root: Node, rows: Rows, size: int, rng: np.random.Generator) -> 
     cells = _cells(root)
     most = np.inf if rows.most is None else float(rows.most)
     for cell in cells:
-        _open(cell, most)
+        centre, reach = float(np.clip(cell.seen, 0, most)), cell.law.reach / cell.power + 1
+        cell.low = max(np.floor(centre - reach), 0.0)
+        cell.high = min(np.ceil(centre + reach), most)
     for turn in range(_ROUNDS):
         width = max(cell.high - cell.low for cell in cells)
         block = 1 if width <= _WIDEST else int(np.ceil(width / _WIDEST)) | 1
         everyone = _all_rows(root, rows, block)
         if everyone is None:  # tables that cannot be true together within these windows
             for cell in cells:
-                _widen(cell, most)
+                width = cell.high - cell.low + 1
+                cell.low, cell.high = max(cell.low - width, 0.0), min(cell.high + width, most)
             continue
-        pilot = _draw(root, everyone, cells, _PILOT, block, rng)
+        pilot = _draw(root, everyone, len(cells), _PILOT, block, rng)
         if not _settle(cells, pilot, most) and turn > 0:
             break
     assert everyone is not None  # windows that hold everything disagree on nothing
-    return _draw(root, everyone, cells, size, block, rng)
+    return _draw(root, everyone, len(cells), size, block, rng)
 
 
 def _cells(node: Node) -> list[Cell]:
@@ -100,18 +103,6 @@ def _cells(node: Node) -> list[Cell]:
             return [node]
         case Divided(parts=below) | Alike(ways=below):
             return [cell for part in below for cell in _cells(part)]
-
-
-def _open(cell: Cell, most: float) -> None:
-    centre = float(np.clip(cell.seen, 0, most))
-    reach = cell.law.reach / cell.power + 1
-    cell.low = max(np.floor(centre - reach), 0.0)
-    cell.high = min(np.ceil(centre + reach), most)
-
-
-def _widen(cell: Cell, most: float) -> None:
-    width = cell.high - cell.low + 1
-    cell.low, cell.high = max(cell.low - width, 0.0), min(cell.high + width, most)
 
 
 def _settle(cells: list[Cell], pilot: np.ndarray, most: float) -> bool:
@@ -133,10 +124,12 @@ def _all_rows(root: Node, rows: Rows, block: int) -> Weights | None:
     if found is None:
         return None
     within = rows.in_blocks(block)
-    last = found.low + len(found.log) - 1
-    most = last if within.most is None else min(last, within.most)
-    found = _within(found, max(found.low, within.least), most)
-    return None if found is None else found.plus(log_cell(found.support, ROWS, block))
+    low = max(found.low, within.least)
+    high = found.high if within.most is None else min(found.high, within.most)
+    if low > high:
+        return None
+    found = _within(found, low, high)
+    return found.plus(log_cell(found.support, ROWS, block))
 
 
 def _likelihood(node: Node, block: int) -> Weights | None:
@@ -150,11 +143,10 @@ def _likelihood(node: Node, block: int) -> Weights | None:
             ways = [_likelihood(way, block) for way in node.ways]
             known = [way for way in ways if way is not None]
             low = max((way.low for way in known), default=0)
-            high = min((way.low + len(way.log) - 1 for way in known), default=0)
+            high = min((way.high for way in known), default=0)
             if len(known) < len(ways) or low > high:
                 return None
-            cut = [way.log[low - way.low : high - way.low + 1] for way in known]
-            return Weights(low, np.sum(cut, axis=0))
+            return Weights(low, np.sum([_within(way, low, high).log for way in known], axis=0))
         case Divided():
             return _divided(node, block)
 
@@ -166,13 +158,11 @@ def _divided(node: Divided, block: int) -> Weights | None:
         return None
     cells = [p.plus(log_cell(p.support, a, block)) for p, a in zip(parts, node.prior, strict=True)]
     low = sum(cell.low for cell in cells)
-    high = sum(cell.low + len(cell.log) - 1 for cell in cells)
+    high = sum(cell.high for cell in cells)
     # The tilt cancels; it puts the sums that matter where a Fourier convolution is accurate.
     tilt = _tilt(cells, node, low, high, block)
     node.cells = [cell.tilted(tilt).trimmed() for cell in cells]
-    node.tails = [node.cells[-1]]
-    for cell in reversed(node.cells[:-1]):
-        node.tails.insert(0, convolved(cell, node.tails[0]))
+    node.tails = tails_of(node.cells)
     total = _extended(node.tails[0].tilted(-tilt), low, high)
     return total.plus(-log_ways(total.support, node.prior, block))
 
@@ -185,9 +175,7 @@ def _tilt(cells: list[Weights], node: Divided, low: int, high: int, block: int) 
     return tilt_into_bounds(cells, about, about)
 
 
-def _within(weights: Weights, low: int, high: int) -> Weights | None:
-    if low > high:
-        return None
+def _within(weights: Weights, low: int, high: int) -> Weights:
     return Weights(low, weights.log[low - weights.low : high - weights.low + 1])
 
 
@@ -251,12 +239,12 @@ def _log_convolved(a, b):  # type: ignore[no-untyped-def]
 def _draw(
     root: Node,
     everyone: Weights,
-    cells: list[Cell],
+    cells: int,
     size: int,
     block: int,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    out = np.zeros((size, 1 + max(cell.place for cell in cells)), dtype=np.int64)
+    out = np.zeros((size, cells), dtype=np.int64)
     _down(root, drawn_from(everyone, size, rng), 1.0, out, block, rng)
     return out
 
@@ -272,7 +260,9 @@ def _down(
     """Divide the rows of each draw."""
     match node:
         case Cell():
-            out[:, node.place] = rows if block == 1 else _unblocked(rows, prior, block, rng)
+            out[:, node.place] = rows
+            if block > 1:
+                out[:, node.place] = within_blocks(rows[:, None], [prior], block, rng)[:, 0]
         case Alike():
             for way in node.ways:
                 _down(way, rows, prior, out, block, rng)
@@ -280,20 +270,8 @@ def _down(
             node.about = float(block * rows.mean())
             left = rows
             for j, cell in enumerate(node.cells):
-                rest = node.tails[j]
-                left = np.clip(left, rest.low, rest.low + len(rest.log) - 1)
-                part = left
+                part = left = np.clip(left, node.tails[j].low, node.tails[j].high)
                 if j + 1 < len(node.cells):
                     part = split_between(cell, node.tails[j + 1], left, rng)
                     left = left - part
                 _down(node.parts[j], part, float(node.prior[j]), out, block, rng)
-
-
-def _unblocked(blocks: np.ndarray, a: float, block: int, rng: np.random.Generator) -> np.ndarray:
-    """A count within each block. Totals then agree to within blocks, far below the noise."""
-    counts = block * blocks + rng.integers(-(block // 2), block // 2 + 1, size=blocks.shape)
-    log = log_cell(first_block(block), a, 1)
-    weight = np.exp(log - log.max())
-    first = blocks <= 0
-    counts[first] = rng.choice(len(weight), size=int(first.sum()), p=weight / weight.sum())
-    return counts

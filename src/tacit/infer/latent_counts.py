@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numba
 import numpy as np
@@ -85,8 +86,12 @@ class Weights:
     log: np.ndarray
 
     @property
+    def high(self) -> int:
+        return self.low + len(self.log) - 1
+
+    @property
     def support(self) -> np.ndarray:
-        return np.arange(self.low, self.low + len(self.log), dtype=float)
+        return np.arange(self.low, self.high + 1, dtype=float)
 
     def plus(self, log: np.ndarray) -> Weights:
         return Weights(self.low, self.log + log)
@@ -120,32 +125,13 @@ def sample_counts(
     measurement, y and n - y, since the law is symmetric.
     """
     widest = max(high - low for low, high in _windows(seen, law, rows))
-    if widest > _WIDEST:
-        block = int(np.ceil(widest / _WIDEST)) | 1  # odd: a block has a central count
-        coarse = Law(law.family, law.scale / block)
-        within = rows.in_blocks(block)
-        blocks = _sample_blocks(seen / block, prior, coarse, within, size, rng, power)
-        counts = _unblocked(blocks, prior, block, rng)
-        if rows.least == rows.most and rows.missing is None:
-            counts[:, counts.sum(axis=0).argmax()] += rows.least - counts.sum(axis=1)
-        return counts
-    return _sample_blocks(seen, prior, law, rows, size, rng, power)
-
-
-def _sample_blocks(
-    seen: np.ndarray,
-    prior: np.ndarray,
-    law: Law,
-    rows: Rows,
-    size: int,
-    rng: np.random.Generator,
-    power: float,
-) -> np.ndarray:
-    """Return draws of the true counts (size, cells), in blocks of `rows.block` counts."""
+    # Odd: a block has a central count.
+    block = int(np.ceil(widest / _WIDEST)) | 1 if widest > _WIDEST else 1
+    known = rows.least if rows.least == rows.most and rows.missing is None else None
+    if block > 1:
+        seen, law, rows = seen / block, Law(law.family, law.scale / block), rows.in_blocks(block)
     cells, tilt = _tilted_cells(seen, prior, law, rows, power)
-    tails = [cells[-1]]  # tails[j]: the sum of cell j and those after it
-    for cell in reversed(cells[:-1]):
-        tails.insert(0, convolved(cell, tails[0]))
+    tails = tails_of(cells)
     valued = tails[0].tilted(-tilt)
     valued = valued.plus(rows.log_with_value(valued.support, float(prior.sum())))
 
@@ -164,6 +150,10 @@ def _sample_blocks(
         counts[:, j] = split_between(cell, tails[j + 1], left, rng)
         left = left - counts[:, j]
     counts[:, -1] = left
+    if block > 1:
+        counts = within_blocks(counts, prior, block, rng)
+        if known is not None:
+            counts[:, counts.sum(axis=0).argmax()] += known - counts.sum(axis=1)
     return counts
 
 
@@ -210,26 +200,25 @@ def log_cell(count: np.ndarray, a: float, block: int) -> np.ndarray:
     """Return log of Gamma(s + a) / s! summed over each block, exactly for the first block."""
     log = gammaln(block * count + a) - gammaln(block * count + 1) + np.log(block)
     if block > 1 and count[0] == 0:
-        log[0] = logsumexp(log_cell(first_block(block), a, 1))
+        log[0] = logsumexp(_first_block(a, block).log)
     return log
 
 
-def first_block(block: int) -> np.ndarray:
-    return np.arange(block // 2 + 1, dtype=float)
+def _first_block(a: float, block: int) -> Weights:
+    return Weights(0, log_cell(np.arange(block // 2 + 1, dtype=float), a, 1))
 
 
-def _unblocked(
-    blocks: np.ndarray, prior: np.ndarray, block: int, rng: np.random.Generator
+def within_blocks(
+    blocks: np.ndarray, prior: Sequence[float], block: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Return a draw of the count within each block."""
+    """Return a draw of the count within each block (draw, cell).
+
+    Totals then agree to within blocks, far below the noise.
+    """
     counts = block * blocks + rng.integers(-(block // 2), block // 2 + 1, size=blocks.shape)
     for j, a in enumerate(prior):
-        log = log_cell(first_block(block), a, 1)
-        probability = np.exp(log - logsumexp(log))
         first = blocks[:, j] == 0
-        counts[first, j] = rng.choice(
-            len(probability), size=int(first.sum()), p=probability / probability.sum()
-        )
+        counts[first, j] = drawn_from(_first_block(a, block), int(first.sum()), rng)
     return counts
 
 
@@ -286,6 +275,11 @@ def convolved(a: Weights, b: Weights) -> Weights:
     with np.errstate(divide="ignore"):
         log = np.log(np.where(weight < _FLOOR * weight.max(), 0.0, weight))
     return Weights(a.low + b.low, log).trimmed()
+
+
+def tails_of(cells: Sequence[Weights]) -> list[Weights]:
+    """Return the weights of the sums of each number and those after it."""
+    return list(accumulate(reversed(cells), lambda tail, cell: convolved(cell, tail)))[::-1]
 
 
 def drawn_from(weights: Weights, size: int, rng: np.random.Generator) -> np.ndarray:
