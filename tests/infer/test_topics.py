@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tacit.infer.cooccurrence import exceeds_noise_edge, factors
+from tacit.infer.topics import exceeds_noise_edge, factors
 
 
 def noisy(size, themes, strength, seed):

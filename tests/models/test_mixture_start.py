@@ -5,8 +5,13 @@ import pytest
 from scipy.optimize import linear_sum_assignment
 
 import tacit
-from tacit.infer.mixture_start import Frame, clustered, slices_of, synthetic_rows
-from tacit.infer.mixtures import MixturePrior
+from tacit.infer.mixtures import (
+    Frame,
+    MixturePrior,
+    clustered,
+    slices_of,
+    synthetic_rows,
+)
 from tacit.kernels.mixtures import BINS
 from tacit.models.mixture_pilots import MixturePilots
 from tacit.spec.variational import Setting

@@ -87,12 +87,7 @@ class RegressionPrior:
                 Factor(self.precision, shape - 0.5, 0.5),
                 Factor(self.moments(), -shape, -0.5),
             ),
-            (
-                float(features.columns),
-                float(features.moments[0, 0]),
-                features.degrees,
-                shape,
-            ),
+            (float(features.columns), float(features.moments[0, 0]), features.degrees, shape),
         )
 
 

@@ -166,12 +166,6 @@ class RowsSeen:
         weight = np.exp(self.log - self.log.max())
         return rng.choice(self.n, size, p=weight / weight.sum())
 
-    def thinned(self, to: int) -> RowsSeen:
-        if len(self.n) <= to:
-            return self
-        pick = np.unique(np.linspace(0, len(self.n) - 1, to).round().astype(int))
-        return RowsSeen(self.n[pick], self.log[pick])
-
 
 Seen = NoisySum | DrawnMean
 
@@ -248,20 +242,28 @@ def draw_parameter(
     `log_prior` is a density in the family's own coordinate, and `support` holds all but a
     negligible part of it.
     """
-    few = rows.thinned(7)
+
+    def table(at: np.ndarray, rows: RowsSeen, nodes: int) -> np.ndarray:
+        """Return log p(parameter, n, y), shape (number of rows, parameter)."""
+        each = [log_seen(family, at, seen, n, nodes) for n in rows.n]
+        return log_prior(at) + rows.log[:, None] + each
+
+    few = rows
+    if len(rows.n) > 7:
+        pick = np.unique(np.linspace(0, len(rows.n) - 1, 7).round().astype(int))
+        few = RowsSeen(rows.n[pick], rows.log[pick])
     at = _initial_grid(family, support, seen, few)
     for _ in range(60):
-        log = _table(family, log_prior, at, seen, few, _NODES // 3)
-        total = logsumexp(log, axis=0)
+        total = logsumexp(table(at, few, _NODES // 3), axis=0)
         inside = np.flatnonzero(total > total.max() - DEPTH / 2)
         low = at[max(inside[0] - 1, 0)]
         high = at[min(inside[-1] + 1, len(at) - 1)]
         if len(inside) > len(at) // 4:
             break
         at = np.linspace(low, high, _COARSE)
-    at = np.linspace(low, high, _FINE if len(rows.n) == 1 else _COARSE)
-    log = _table(family, log_prior, at, seen, rows, _NODES if len(rows.n) == 1 else _NODES // 3)
-    return _drawn(at, log, rows, size, rng)
+    points, nodes = (_FINE, _NODES) if len(rows.n) == 1 else (_COARSE, _NODES // 3)
+    at = np.linspace(low, high, points)
+    return _drawn(at, table(at, rows, nodes), rows, size, rng)
 
 
 def _initial_grid(
@@ -278,21 +280,6 @@ def _initial_grid(
         points += [centre - spread, np.array([centre]), centre + spread]
     grid = np.unique(np.concatenate(points))
     return grid[(grid >= low) & (grid <= high)]
-
-
-def _table(
-    family: OneParameter,
-    log_prior: LogDensity,
-    at: np.ndarray,
-    seen: Seen,
-    rows: RowsSeen,
-    nodes: int,
-) -> np.ndarray:
-    """Return log p(parameter, n, y), shape (number of rows, parameter)."""
-    log = np.empty((len(rows.n), len(at)))
-    for i, n in enumerate(rows.n):
-        log[i] = log_prior(at) + rows.log[i] + log_seen(family, at, seen, n, nodes)
-    return log
 
 
 def log_seen(

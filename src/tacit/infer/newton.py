@@ -80,24 +80,17 @@ class Curvature:
         return cls(matrix, float(weights.sum() ** -0.5))
 
     @cached_property
-    def _eigen(self) -> tuple[np.ndarray, np.ndarray]:
-        values, vectors = np.linalg.eigh(self.matrix)
-        return values, vectors
-
-    @property
-    def eigenvalues(self) -> np.ndarray:
-        return self._eigen[0]
-
-    @property
-    def eigenvectors(self) -> np.ndarray:
-        return self._eigen[1]
+    def eigen(self) -> tuple[np.ndarray, np.ndarray]:
+        """The eigenvalues and eigenvectors of the noisy matrix."""
+        return np.linalg.eigh(self.matrix)
 
     @cached_property
     def shrunk(self) -> np.ndarray:
         """The estimated curvature v' H v along each noisy eigenvector v (Bun et al. 2016)."""
-        gap = self.eigenvalues[:, None] - self.eigenvalues[None, :]
+        values, _ = self.eigen
+        gap = values[:, None] - values[None, :]
         repulsion = self.sd**2 * (gap / (gap**2 + self.sd**2)).sum(axis=1)
-        return np.maximum(self.eigenvalues - repulsion, 0.1 * self.sd)
+        return np.maximum(values - repulsion, 0.1 * self.sd)
 
     def step(
         self, gradient: NoisyGradient, ridge: float, *, intermediate: bool = False
@@ -106,12 +99,13 @@ class Curvature:
 
         Intermediate steps are damped less, since later ones average their noise out.
         """
-        damping = _EDGE * np.sqrt(2 * len(self.eigenvalues)) * self.sd
+        values, vectors = self.eigen
+        damping = _EDGE * np.sqrt(2 * len(values)) * self.sd
         if intermediate:
             damping *= np.clip(_CLEAR * self.sd / self.shrunk.mean(), _LEAST, 1.0)
-        away = self.eigenvectors.T @ (gradient.value - ridge * gradient.at)
-        away /= np.maximum(self.eigenvalues, 0.0) + damping + ridge
-        return gradient.at + self.eigenvectors @ away
+        away = vectors.T @ (gradient.value - ridge * gradient.at)
+        away /= np.maximum(values, 0.0) + damping + ridge
+        return gradient.at + vectors @ away
 
 
 def best_ridge(curvature: Curvature, variance: float | np.ndarray, spread: float) -> float:
@@ -169,7 +163,7 @@ def draw(
     Without `aware` they are plug-in draws: the gradient's noise counts as zero.
     """
     centre = curvature.step(gradient, ridge)
-    axes = curvature.eigenvectors
+    _, axes = curvature.eigen
     variance, along = gradient.noise(axes) if aware else (0.0, np.zeros(len(centre)))
     spread, weight = estimate_spread(centre, curvature, variance + along**2, ridge, prior)
     spreads = spread * np.sqrt(weight / rng.chisquare(weight, count))

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from scipy.special import digamma
 
-from tacit.infer.cooccurrence import exceeds_noise_edge, factors
 from tacit.infer.denoise import denoised, denoised_sizes
+from tacit.infer.topics import exceeds_noise_edge, factors
 from tacit.kernels.mixing import exp_digamma, flush_denormals
 from tacit.spec.columns import Tokens
 from tacit.spec.errors import ModelError

@@ -115,7 +115,7 @@ def _maximised(prior: float, radius: float, sums: Sums) -> Augmented:
         constant_part.noise[0].scale ** 2 + product_sd**2,
         along_noise,
     )
-    isotropic, along_axes = gradient.noise(curvature.eigenvectors)
+    isotropic, along_axes = gradient.noise(curvature.eigen[1])
     variance, spread, ridge = isotropic + along_axes**2, prior, 0.0
     for _ in range(_ROUNDS):
         ridge = best_ridge(curvature, variance, spread)

@@ -8,8 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from tacit.infer.mixture_start import Frame, clustered, slices_of, synthetic_rows
-from tacit.infer.mixtures import MixturePrior, NormalMixture
+from tacit.infer.mixtures import (
+    Frame,
+    MixturePrior,
+    NormalMixture,
+    clustered,
+    slices_of,
+    synthetic_rows,
+)
 from tacit.kernels.mixtures import BINS
 from tacit.spec.kernels import Kernel
 from tacit.spec.newton import symmetric
