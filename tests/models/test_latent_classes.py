@@ -12,7 +12,7 @@ from scipy.special import expit
 
 import tacit
 from tacit.infer.belief_networks import Parts, network_posterior
-from tacit.infer.class_sums import adding_up, class_sums
+from tacit.infer.denoise import adding_up, class_sums
 from tacit.spec.variational import Setting, VIPSSchedule
 
 

@@ -189,12 +189,7 @@ def _start(seen: MomentsSeen) -> np.ndarray:
 
 
 def draw_rows(
-    seen: MomentsSeen,
-    density: MomentsDensity,
-    chains: int,
-    draws: int,
-    seed: int | None,
-    thin: int = 1,
+    seen: MomentsSeen, density: MomentsDensity, chains: int, draws: int, seed: int | None
 ) -> np.ndarray:
     """Return draws of the moment matrix, shape (chains * draws, D + 1, D + 1).
 
@@ -214,7 +209,7 @@ def draw_rows(
         axis=2,
     )
     matrix = np.einsum("cni,cnj->cij", rows, rows)
-    for sweep in range(_ROWS_WARM_UP + draws * thin):
+    for sweep in range(_ROWS_WARM_UP + draws):
         mean, root = draw_normal(matrix, density, rng)
         for r in range(n):
             step = np.einsum("cij,cj->ci", root, rng.standard_normal((chains, size - 1)))
@@ -232,8 +227,8 @@ def draw_rows(
             inside = np.all(np.abs(proposed) <= 1, axis=1)
             take = inside & (np.log(rng.random(chains)) < gain)
             matrix[take], rows[take, r] = other[take], proposed[take]
-        if sweep >= _ROWS_WARM_UP and (sweep - _ROWS_WARM_UP) % thin == thin - 1:
-            kept[(sweep - _ROWS_WARM_UP) // thin] = matrix
+        if sweep >= _ROWS_WARM_UP:
+            kept[sweep - _ROWS_WARM_UP] = matrix
     return kept.swapaxes(0, 1).reshape(chains * draws, size, size)
 
 

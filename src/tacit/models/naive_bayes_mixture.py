@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import digamma
 
-from tacit.infer.class_sums import class_sums
+from tacit.infer.denoise import class_sums
 from tacit.models.description import describe, names_of, number, whole
 from tacit.posterior.mixture import MixturePosterior
 from tacit.spec.columns import Categorical

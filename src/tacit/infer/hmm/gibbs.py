@@ -130,11 +130,10 @@ def draw_transitions(rng, chain, prior):  # type: ignore[no-untyped-def]
     log = np.empty(states)
     for k in range(states + 1):
         log_dirichlet(rng, counts[k], log)
-        for j in range(states):
-            if k < states:
-                transition[k, j] = np.exp(log[j])
-            else:
-                start[j] = np.exp(log[j])
+        if k < states:
+            transition[k] = np.exp(log)
+        else:
+            start[:] = np.exp(log)
 
 
 @compiled
@@ -143,9 +142,7 @@ def draw_emissions(rng, counts, data, z, log_theta):  # type: ignore[no-untyped-
     times, first = z.shape[1], data.first
     states, levels = log_theta.shape
     totals = np.empty((states, levels))
-    for k in range(states):
-        for j in range(levels):
-            totals[k, j] = data.emission[j]
+    totals[:] = data.emission
     for c in range(counts.shape[0]):
         k = z[c // times, c % times]
         for j in range(levels):

@@ -78,9 +78,7 @@ def _initial_emissions(y, data, z, size):  # type: ignore[no-untyped-def]
 def _log_likelihood(y, w, rate, p, out):  # type: ignore[no-untyped-def]
     states, levels = p.shape
     wide = np.zeros((levels, (states + 3) // 4 * 4))  # padded to full SIMD vectors
-    for k in range(states):
-        for j in range(levels):
-            wide[j, k] = p[k, j]
+    wide[:, :states] = p.T
     _all_states(y, w, rate, wide, out)
 
 

@@ -75,9 +75,7 @@ def _normal_log_likelihood(y, rate, theta, spread, out):  # type: ignore[no-unty
     """
     states, levels = theta.shape
     wide = np.zeros((levels, (states + 15) // 16 * 16), np.float32)  # padded to full SIMD vectors
-    for k in range(states):
-        for j in range(levels):
-            wide[j, k] = theta[k, j]
+    wide[:, :states] = theta.T
     _quadratic_part(y, rate.astype(np.float32), wide, spread.astype(np.float32), out)
     # log det is smooth in a cell's rate: interpolate from a table.
     low, high = np.log(rate.min()), np.log(rate.max())
