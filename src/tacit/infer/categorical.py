@@ -2,38 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from tacit.infer.from_draw import released_draws, sample_counts_from_draw
+from tacit.infer.from_draw import sample_counts_from_draw
 from tacit.infer.latent_counts import Rows, sample_counts
 from tacit.infer.noise import Law
 from tacit.spec.draws import ConjugateDraw
 from tacit.spec.release import Release
-from tacit.spec.sampling import NoiseHandling, Sampling
-
-
-@dataclass(frozen=True)
-class CategoricalDraws:
-    """Draws of the probabilities (draw, level) and of the number of rows with a value (draw).
-
-    `rng` is the generator after these draws.
-    """
-
-    probability: np.ndarray
-    rows: np.ndarray
-    rng: np.random.Generator
+from tacit.spec.sampling import Sampling
 
 
 def draw_probabilities(
     release: Release, name: str, prior: np.ndarray, sampling: Sampling
-) -> CategoricalDraws:
-    """Return posterior draws under a Dirichlet prior, in the order of the table's levels."""
+) -> tuple[np.ndarray, np.ndarray, np.random.Generator]:
+    """Return draws (draw, level) under a Dirichlet prior, and of the number of rows with a value.
+
+    Levels are in the order of the table; the generator is in its state after these draws.
+    """
     rng = np.random.default_rng(sampling.seed)
     size = sampling.draws * sampling.chains
     if isinstance(release.query, ConjugateDraw):
-        return _from_draw(release, prior, sampling.noise, size, rng)
+        if sampling.noise == "plugin":  # repeats the released draws
+            drawn = release.table("p").value
+            return np.resize(drawn, (size, drawn.shape[1])), np.zeros(size), rng
+        counts = sample_counts_from_draw(release, prior, size, rng).astype(float)
+        return dirichlet(prior + counts, rng), counts.sum(axis=1), rng
     block, value, noise = release.table(name)
     labels = block.axes[0].labels
     missing = float(value[labels.index(None)]) if None in labels else None
@@ -46,31 +39,10 @@ def draw_probabilities(
     elif sampling.noise == "plugin":
         counts = np.tile(project(seen, release.n if block.omitted else None), (size, 1))
     else:
-        counts = sample_counts(
-            seen,
-            prior,
-            Law.of(noise),
-            known_rows(release, missing),
-            size,
-            rng,
-            power=0.5 if block.omitted else 1.0,
-        ).astype(float)
-    return CategoricalDraws(dirichlet(prior + counts, rng), counts.sum(axis=1), rng)
-
-
-def _from_draw(
-    release: Release,
-    prior: np.ndarray,
-    noise: NoiseHandling,
-    size: int,
-    rng: np.random.Generator,
-) -> CategoricalDraws:
-    """Return posterior draws given private ones; plug-in repeats the released draws."""
-    if noise == "plugin":
-        seen = released_draws(release)
-        return CategoricalDraws(np.resize(seen, (size, seen.shape[1])), np.zeros(size), rng)
-    counts = sample_counts_from_draw(release, prior, size, rng).astype(float)
-    return CategoricalDraws(dirichlet(prior + counts, rng), counts.sum(axis=1), rng)
+        rows, power = known_rows(release, missing), 0.5 if block.omitted else 1.0
+        law = Law.of(noise)
+        counts = sample_counts(seen, prior, law, rows, size, rng, power=power).astype(float)
+    return dirichlet(prior + counts, rng), counts.sum(axis=1), rng
 
 
 def known_rows(release: Release, missing: float | None) -> Rows:

@@ -79,30 +79,20 @@ def check_usable(schema: Schema) -> None:
         )
 
 
-def released_draws(release: Release) -> np.ndarray:
-    """Return the released draws, shape (draw, level)."""
-    return release.table("p").value
-
-
 def sample_counts_from_draw(
     release: Release, prior: np.ndarray, size: int, rng: np.random.Generator
 ) -> np.ndarray:
     """Return `size` draws of the true counts, shape (size, levels)."""
-    law = tempered(release)
-    totals = possible_rows(release)
-    if totals.known and law.draws.shape[1] == 2:
-        return enumerated(law, prior, int(totals.rows[0]), size, rng)
-    return sample_counts_by_exchange(law, prior, totals, size, rng)
-
-
-def tempered(release: Release) -> Tempered:
-    """Return the law of the released draws as a function of the counts."""
     query, temperature = release.query, release.noise[0].scale
     assert isinstance(query, ConjugateDraw)
     base = np.array(query.law.prior)
     if query.temper_prior:
         base = 1 + (base - 1) / temperature
-    return Tempered(released_draws(release), base, temperature, query.law.truncation)
+    law = Tempered(release.table("p").value, base, temperature, query.law.truncation)
+    totals = possible_rows(release)
+    if totals.known and law.draws.shape[1] == 2:
+        return enumerated(law, prior, int(totals.rows[0]), size, rng)
+    return sample_counts_by_exchange(law, prior, totals, size, rng)
 
 
 def possible_rows(release: Release) -> Totals:

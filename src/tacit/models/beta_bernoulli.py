@@ -74,14 +74,14 @@ class BetaBernoulli:
         successes, failures = self.prior
         # A Beta prior of levels taken together: the same Dirichlet prior, added up.
         prior = np.where(success, successes / success.sum(), failures / (~success).sum())
-        drawn = draw_probabilities(release, self.column, prior, how)
-        p = drawn.probability[:, success].sum(axis=1)
+        levels, rows, rng = draw_probabilities(release, self.column, prior, how)
+        p = levels[:, success].sum(axis=1)
         return Posterior.of(
             describe(self),
             release,
             how,
-            {"p": p, "rows": drawn.rows},
-            predicted={self.column: drawn.rng.random(len(p)) < p},
+            {"p": p, "rows": rows},
+            predicted={self.column: rng.random(len(p)) < p},
         )
 
     def walk(self, schema: Schema) -> Walk:

@@ -61,14 +61,14 @@ class DirichletCategorical:
         how = Sampling.of(sampling)
         check_answers(release, self.query())
         levels = labels_of(self.column, release.schema)
-        drawn = draw_probabilities(release, self.column, self._concentration(levels), how)
-        p = drawn.probability
-        chosen = (np.cumsum(p, axis=1) < drawn.rng.random((len(p), 1))).sum(axis=1)
+        prior = self._concentration(levels)
+        p, rows, rng = draw_probabilities(release, self.column, prior, how)
+        chosen = (np.cumsum(p, axis=1) < rng.random((len(p), 1))).sum(axis=1)
         return Posterior.of(
             describe(self),
             release,
             how,
-            {"p": p, "rows": drawn.rows},
+            {"p": p, "rows": rows},
             dims={"p": (self.column,)},
             coords={self.column: levels},
             predicted={self.column: np.minimum(chosen, len(levels) - 1)},
