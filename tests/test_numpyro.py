@@ -298,7 +298,7 @@ def test_releases_made_elsewhere_and_without_noise():
     values = {"no": 812.0, "yes": 193.0}
     stated = {"noise": "gaussian", "scale": 3.0}
     there = tacit.Schema(*schema.columns, neighbours="add_remove")
-    release = tacit.Release.from_table(values, schema=there, query=query, **stated)
+    release = tacit.release_from_table(values, schema=there, query=query, **stated)
     expected = stats.norm([800, 200], 3).logpdf([812, 193]).sum()
     assert log_likelihood(release, jnp.array([800.0, 200.0])) == pytest.approx(expected, rel=1e-5)
     data = {"smoker": ["yes"] * 9 + ["no"] * 31}

@@ -40,6 +40,7 @@ if TYPE_CHECKING:  # for editors and type checkers; at run time see `__getattr__
     from tacit.spec.budget import Budget
     from tacit.spec.certificate import Certificate
     from tacit.spec.columns import Categorical, Integer, Real, Time, Tokens
+    from tacit.spec.elsewhere import release_from_table
     from tacit.spec.errors import OverBudgetError, TacitError
     from tacit.spec.mechanisms import Exact, Gaussian, Laplace
     from tacit.spec.release import Release
@@ -91,6 +92,7 @@ __all__ = [
     "Wall",
     "fit",
     "plan",
+    "release_from_table",
     "with_prior",
 ]
 
@@ -104,6 +106,7 @@ _HOMES = {
     "tacit.spec.budget": ("Budget",),
     "tacit.spec.certificate": ("Certificate",),
     "tacit.spec.columns": ("Categorical", "Integer", "Real", "Time", "Tokens"),
+    "tacit.spec.elsewhere": ("release_from_table",),
     "tacit.spec.errors": ("OverBudgetError", "TacitError"),
     "tacit.spec.mechanisms": ("Exact", "Gaussian", "Laplace"),
     "tacit.spec.release": ("Release",),

@@ -14,10 +14,11 @@ from tacit.accounting import logistic as cost
 from tacit.draws import logistic as _logistic
 from tacit.draws.logistic import gradient, in_blocks, minimum, resolve_logistic
 from tacit.laws.uniform import normals_from_words as normals
+from tacit.models.logistic_regression import theta_of
 from tacit.public import seeded_entropy
 from tacit.sources.data import open_data
 from tacit.spec.design import Design
-from tacit.spec.logistic import least_ridge, ridge_of, theta_of
+from tacit.spec.logistic import least_ridge, ridge_of
 from tacit.wall.noise import os_entropy
 from tests.conftest import without_note
 

@@ -9,9 +9,9 @@ from scipy.special import expit
 
 import tacit
 from tacit.methods import check_suits
+from tacit.models.logistic_regression import theta_of
 from tacit.posterior import Posterior
 from tacit.spec.design import Design
-from tacit.spec.logistic import theta_of
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from scipy.stats import binom
 
 import tacit
 from tacit.infer.networks import seen_tables
-from tacit.spec.release import Release
+from tacit.spec.elsewhere import release_from_table
 
 
 def schema(neighbours="replace_one", default=True, **options):
@@ -153,7 +153,7 @@ def test_tables_released_elsewhere_serve():
     counts = [30, 14, 6, 21, 18, 61]
     cells = dict(zip(product("np", "uvw"), counts, strict=True))
     other = {("n", 0): 40, ("n", 1): 11, ("p", 0): 29, ("p", 1): 72}
-    release = Release.from_table(
+    release = release_from_table(
         {("y", "a"): cells, ("y", "b"): other},
         schema=schema("add_remove", default=False),
         query=MODEL.query(),

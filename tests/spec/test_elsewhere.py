@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tacit
-from tacit import Release
+from tacit import Release, release_from_table
 from tacit.errors import QueryError
 from tacit.study import fit_release
 
@@ -25,14 +25,14 @@ def counts(values, column=KIND, *, noise="geometric", neighbours="add_remove", q
     more = {"scale": 2.0, **more}
     query = tacit.queries.Counts(column.name) if query is None else query
     schema = tacit.Schema(column, neighbours=neighbours)
-    return Release.from_table(values, schema=schema, query=query, noise=noise, **more)
+    return release_from_table(values, schema=schema, query=query, noise=noise, **more)
 
 
 def sums(columns, values, *, noise="gaussian", degree=2, neighbours="add_remove", **more):
     query = tacit.queries.Moments([c.name for c in columns], degree=degree, centred=False)
     schema = tacit.Schema(*columns, neighbours=neighbours)
     more = {"scale": 3.0, **more}
-    return Release.from_table(values, schema=schema, query=query, noise=noise, **more)
+    return release_from_table(values, schema=schema, query=query, noise=noise, **more)
 
 
 def moments_of(**columns):
@@ -56,7 +56,7 @@ TOGETHER = {("a", "no"): 4000, ("a", "yes"): 1000, ("b", "no"): 1500, ("b", "yes
 
 def together(query, noise, columns=PAIR, values=TOGETHER):
     schema = tacit.Schema(*columns, neighbours="add_remove")
-    return Release.from_table(values, schema=schema, query=query, noise=noise, scale=2.0)
+    return release_from_table(values, schema=schema, query=query, noise=noise, scale=2.0)
 
 
 def two_states(noise):
@@ -327,7 +327,7 @@ def test_the_certificate_says_who_vouches():
             "Expected values for rows",
         ),
         (
-            lambda: Release.from_table(
+            lambda: release_from_table(
                 {"rows": 1, "age": 1.0, "age*age": 1.0},
                 schema=tacit.Schema(AGE, neighbours="add_remove"),
                 query=tacit.queries.Moments("age"),
@@ -384,7 +384,7 @@ def joint(
         neighbours=neighbours,
     )
     query = tacit.queries.Counts(columns)
-    return Release.from_table(
+    return release_from_table(
         values, schema=described, query=query, noise="geometric", scale=scale, n=n
     )
 

@@ -5,7 +5,8 @@ import pytest
 
 import tacit
 from tacit.accounting.logistic import TOLERANCE, gradient_error
-from tacit.spec.logistic import guessed_curve, least_ridge, ridge_of, theta_of, units_of
+from tacit.models.logistic_regression import theta_of
+from tacit.spec.logistic import guessed_curve, least_ridge, ridge_of, units_of
 from tacit.spec.queries import query_from_dict
 
 LAW = tacit.queries.Logistic("y", ("x", "z"), precision=0.1)
@@ -36,7 +37,7 @@ def test_a_query_survives_being_saved(query):
         (lambda: tacit.queries.LogisticDraw("y"), "Expected Logistic"),
         (lambda: tacit.queries.LogisticDraw(LAW, draws=0), "draws=0"),
         (lambda: tacit.queries.LogisticDraw(LAW, temper_prior=1), "temper_prior=1"),
-        (lambda: tacit.queries.LogisticMinimum(LAW, "both"), "'objective' or 'output'"),
+        (lambda: tacit.queries.LogisticMinimum(LAW, "both"), "among objective, output"),
         (lambda: tacit.queries.LogisticMinimum(LAW, "output", -1), "regularizer=-1"),
     ],
 )

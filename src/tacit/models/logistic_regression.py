@@ -13,10 +13,10 @@ from tacit.posterior import LogisticPosterior, Posterior
 from tacit.spec.columns import Categorical
 from tacit.spec.density import Likelihood
 from tacit.spec.design import Design
-from tacit.spec.errors import ModelError
+from tacit.spec.errors import ModelError, QueryError
 from tacit.spec.gradients import Gradients
 from tacit.spec.kernels import Kernel
-from tacit.spec.logistic import Logistic, LogisticDraw, theta_of
+from tacit.spec.logistic import Logistic, LogisticDraw, LogisticMinimum, ridge_of, units_of
 from tacit.spec.newton import Newton
 from tacit.spec.release import Release
 from tacit.spec.sampling import NoiseHandling, Sampling, SamplingOptions
@@ -203,3 +203,15 @@ class LogisticRegression:
             releases=(release,),
             noise=noise,
         )
+
+
+def theta_of(release: Release) -> np.ndarray:
+    """The coefficients (draw, name) of the vectors, from a release of a regression."""
+    query = release.query
+    if not isinstance(query, LogisticDraw | LogisticMinimum):
+        raise QueryError(f"Expected a release of a logistic regression, got one of {query!r}.")
+    block, values, noise = release.table("theta")
+    if isinstance(query, LogisticDraw) or noise.family != "discrete_gaussian":
+        return values
+    units, each = units_of(release.schema, release.n), release.schema.max_rows_per_unit
+    return values / ridge_of(query, units, block.shape[1], noise.scale, each)

@@ -39,7 +39,7 @@ def observe(
     name
         What the observed site is called; with tables by name, `name/table`.
     release
-        Noisy `Counts`, `Moments` or a `BoundedSum`: from a wall, a file or `Release.from_table`.
+        Noisy `Counts`, `Moments` or a `BoundedSum`: from a wall, a file or `release_from_table`.
     statistic
         The law of each count, such as `dist.Binomial(n, p)` or `dist.Poisson(rate)`: whole numbers
         are summed out exactly. Or its value, if the model computes or samples that.
@@ -72,7 +72,7 @@ def observe(
     >>> schema = tacit.Schema(
     ...     tacit.Categorical("smoker", ["no", "yes"], default="no"), neighbours="replace_one"
     ... )
-    >>> release = tacit.Release.from_table(
+    >>> release = tacit.release_from_table(
     ...     {"yes": 193}, schema=schema, query=tacit.queries.Counts("smoker"), noise="geometric",
     ...     scale=2.0, n=1000,
     ... )

@@ -1,12 +1,67 @@
-"""Checks that several queries share: each returns what is kept, or refuses in one sentence."""
+"""Checks that constructors share: each returns what is kept, or refuses in one sentence."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 
-from tacit.spec.errors import ModelError, QueryError
+from tacit.spec.errors import ModelError, QueryError, TacitError
+
+
+def is_number(value: Any) -> bool:
+    """Whether it is a finite real number; True and False are none."""
+    real = isinstance(value, (int, float, Decimal)) and not isinstance(value, bool)
+    return real and math.isfinite(value)
+
+
+def is_whole(value: Any, least: int, most: int) -> bool:
+    """Whether it is a whole number within bounds; True and False are none."""
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+
+
+def number(
+    value: Any,
+    what: str,
+    least: float,
+    most: float,
+    *,
+    where: str = "",
+    error: type[TacitError] = QueryError,
+) -> float:
+    """A number within bounds, as a float. `where` ends the sentence that refuses others."""
+    if not is_number(value) or not least <= value <= most:
+        ends = f"{least:g} to {most:g}".replace("e-0", "e-").replace("e+0", "e")
+        raise error(f"Expected {what}={value!r} from {ends}{where}.")
+    return float(value)
+
+
+def whole_number(
+    value: Any,
+    what: str,
+    default: int | None = None,
+    *,
+    least: int = 1,
+    most: int,
+    error: type[TacitError] = ModelError,
+) -> int:
+    """A whole number within bounds; None is the default, where there is one."""
+    if value is None and default is not None:
+        return default
+    if not is_whole(value, least, most):
+        raise error(f"Expected {what}={value!r} to be a whole number from {least} to {most}.")
+    return int(value)
+
+
+def one_of(
+    value: Any, what: str, options: Sequence[Any], error: type[TacitError] = QueryError
+) -> None:
+    """Refuse what is not among the options, by value and type."""
+    if not any(type(value) is type(option) and value == option for option in options):
+        raise error(f"Expected {what}={value!r} among {', '.join(map(str, options))}.")
 
 
 def distinct_columns(columns: Any, what: str = "column") -> tuple[str, ...]:
@@ -27,10 +82,10 @@ def doubles(value: Any) -> np.ndarray:
     return found.astype(float)
 
 
-def whole_number(value: Any, what: str, default: int, *, most: int) -> int:
-    """A whole number from 1, or the default."""
-    if value is None:
-        return default
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-        raise ModelError(f"Expected {what}={value!r} to be a whole number from 1 to {most}.")
-    return value
+def set_fields(record: Any, **values: Any) -> None:
+    """Set fields of a frozen dataclass, in its constructor. Arrays become read-only."""
+    for name, value in values.items():
+        for part in value if isinstance(value, tuple) else (value,):
+            if isinstance(part, np.ndarray):
+                part.setflags(write=False)
+        object.__setattr__(record, name, value)

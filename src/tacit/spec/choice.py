@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from tacit.spec.checks import doubles
+from tacit.spec.checks import doubles, set_fields
 from tacit.spec.errors import QueryError
 from tacit.spec.sums import BoundedSum
+from tacit.spec.wire import Record
 
 MOST_OPTIONS = 10**5
 
 
 @dataclass(frozen=True, eq=False)
-class Choice:
+class Choice(Record):
     """One option, drawn with probability proportional to exp(score / temperature + log weight).
 
     Parameters
@@ -52,16 +52,4 @@ class Choice:
         given = (0.0,) * options if log_weights is None else tuple(doubles(log_weights).tolist())
         if len(given) != options or not all(math.isfinite(w) and abs(w) <= 1e6 for w in given):
             raise QueryError(f"Expected {options} log_weights, finite and within 1e6.")
-        object.__setattr__(self, "scores", scores)
-        object.__setattr__(self, "log_weights", given)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "type": "Choice",
-            "scores": self.scores.to_dict(),
-            "log_weights": list(self.log_weights),
-        }
-
-    @classmethod
-    def from_dict(cls, facts: Mapping[str, Any]) -> Choice:
-        return cls(BoundedSum.from_dict(facts["scores"]), facts["log_weights"])
+        set_fields(self, scores=scores, log_weights=given)

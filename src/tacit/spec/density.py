@@ -7,24 +7,18 @@ temperature for it.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tacit.spec.checks import distinct_columns, doubles
+from tacit.spec.checks import distinct_columns, doubles, number, set_fields, whole_number
 from tacit.spec.draws import MOST_DRAWS
 from tacit.spec.errors import QueryError
-from tacit.spec.kernels import (
-    Contribution,
-    Kernel,
-    contribution_from_dict,
-    contribution_to_dict,
-)
+from tacit.spec.kernels import Contribution, Kernel
 from tacit.spec.programs import Program, leaves_of
 from tacit.spec.sums import BoundedSum
+from tacit.spec.wire import Record
 
 MOST_POINTS = 10**4
 MOST_SIZE = 1000  # the chain takes a slope along each parameter
@@ -33,7 +27,7 @@ Prior = float | Program | None
 
 
 @dataclass(frozen=True, eq=False)
-class Points:
+class Points(Record):
     """Finitely many places (point, parameter), and how much each is believed in: exact draws."""
 
     theta: np.ndarray
@@ -50,9 +44,7 @@ class Points:
         # Not (x > y): NaN is refused too.
         if not (np.isfinite(places).all() and np.all(np.abs(weights) <= 1e6)):
             raise QueryError("Expected finite points, and log_weights within 1e6.")
-        for what, array in (("theta", places), ("log_weights", weights)):
-            array.setflags(write=False)
-            object.__setattr__(self, what, array)
+        set_fields(self, theta=places, log_weights=weights)
 
     @property
     def size(self) -> int:
@@ -62,12 +54,9 @@ class Points:
         """Parameters from what was released: the numbers of points."""
         return self.theta[value.astype(np.int64)]
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"type": "Points", "theta": self.theta, "log_weights": self.log_weights}
-
 
 @dataclass(frozen=True)
-class Box:
+class Box(Record):
     """Every parameter between two ends."""
 
     low: tuple[float, ...]
@@ -80,8 +69,7 @@ class Box:
             raise QueryError(
                 f"Expected low < high within 1e6, the same number of each; got {low}, {high}."
             )
-        object.__setattr__(self, "low", low)
-        object.__setattr__(self, "high", high)
+        set_fields(self, low=low, high=high)
 
     @property
     def size(self) -> int:
@@ -96,24 +84,17 @@ class Box:
         low, high = np.array(self.low), np.array(self.high)
         return low + value * (high - low)
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"type": "Box", "low": list(self.low), "high": list(self.high)}
-
 
 @dataclass(frozen=True)
-class Ball:
+class Ball(Record):
     """All parameters together of a norm of at most `radius`."""
 
     size: int
     radius: float
 
     def __post_init__(self) -> None:
-        whole = isinstance(self.size, int) and not isinstance(self.size, bool)
-        if not whole or not 1 <= self.size <= MOST_SIZE:
-            raise QueryError(f"Expected size={self.size!r} from 1 to {MOST_SIZE} parameters.")
-        if not _number(self.radius) or not 1e-6 <= self.radius <= 1e6:
-            raise QueryError(f"Expected radius={self.radius!r} from 1e-6 to 1e6.")
-        object.__setattr__(self, "radius", float(self.radius))
+        whole_number(self.size, "size", most=MOST_SIZE, error=QueryError)
+        set_fields(self, radius=number(self.radius, "radius", 1e-6, 1e6))
 
     @property
     def centre(self) -> np.ndarray:
@@ -123,12 +104,8 @@ class Ball:
         """Parameters from what was released: shares of the radius."""
         return value * self.radius
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"type": "Ball", **vars(self)}
-
 
 Region = Points | Box | Ball
-_REGIONS: Mapping[str, type[Region]] = {kind.__name__: kind for kind in (Points, Box, Ball)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,7 +138,7 @@ class Likelihood:
 
 
 @dataclass(frozen=True, eq=False)
-class DensityDraw:
+class DensityDraw(Record):
     """Draws from the posterior exp(log-likelihood / temperature) * prior on a bounded region.
 
     Among `Points` the draw is exact. In a `Box` or a `Ball` a Metropolis chain runs behind the
@@ -225,79 +202,28 @@ class DensityDraw:
             )
         if not isinstance(region, Region):
             raise QueryError(f"Expected region to be Points, Box or Ball, got {region!r}.")
-        if not _number(width) or not 1e-6 <= width <= 1e6:
-            raise QueryError(f"Expected width={width!r} from 1e-6 to 1e6.")
-        lift = width / 2 if lift is None else lift
-        if not _number(lift) or not 0 <= lift <= width:
-            raise QueryError(f"Expected lift={lift!r} from 0 to width={width}.")
+        width = number(width, "width", 1e-6, 1e6)
+        lift = width / 2 if lift is None else number(lift, "lift", 0, width, where=", the width")
         if isinstance(region, Points) and prior is not None:
             raise QueryError("Expected the prior of Points as their log_weights.")
         if not (prior is None or isinstance(prior, Program)):
-            if not _number(prior) or not 1e-6 <= prior <= 1e6:
-                raise QueryError(f"Expected prior={prior!r} to be a scale from 1e-6 to 1e6.")
-            prior = float(prior)
+            prior = number(prior, "prior", 1e-6, 1e6, where=", a scale")
         if slopes is not None and not isinstance(slopes, BoundedSum):
             raise QueryError(f"Expected slopes to be a tacit.queries.BoundedSum, got {slopes!r}.")
         if slopes is not None and slopes.numbers != region.size:
             raise QueryError(f"Expected slopes of {region.size} numbers, one for each parameter.")
         if steps is None:
             steps = 100 if slopes is not None else min(2_000 + 500 * region.size, MOST_STEPS)
-        for what, value, most in (("steps", steps, MOST_STEPS), ("draws", draws, MOST_DRAWS)):
-            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-                raise QueryError(f"Expected {what}={value!r} to be a whole number to {most}.")
-        names = distinct_columns(columns)
-        fixed = leaves_of(constants)
-        for array in fixed:
-            array.setflags(write=False)
-        given = (
-            kernel,
-            names,
-            region,
-            float(width),
-            float(lift),
-            prior,
-            slopes,
-            steps,
-            draws,
-            fixed,
+        set_fields(
+            self,
+            kernel=kernel,
+            columns=distinct_columns(columns),
+            region=region,
+            width=width,
+            lift=lift,
+            prior=prior,
+            slopes=slopes,
+            steps=whole_number(steps, "steps", most=MOST_STEPS, error=QueryError),
+            draws=whole_number(draws, "draws", most=MOST_DRAWS, error=QueryError),
+            constants=leaves_of(constants),
         )
-        for what, part in zip(self.__dataclass_fields__, given, strict=True):
-            object.__setattr__(self, what, part)
-
-    def to_dict(self) -> dict[str, Any]:
-        prior = self.prior
-        return {
-            "type": "DensityDraw",
-            **contribution_to_dict(self.kernel),
-            "columns": list(self.columns),
-            "region": self.region.to_dict(),
-            "width": self.width,
-            "lift": self.lift,
-            "prior": contribution_to_dict(prior) if isinstance(prior, Program) else prior,
-            "slopes": None if self.slopes is None else self.slopes.to_dict(),
-            "steps": self.steps,
-            "draws": self.draws,
-            "constants": list(self.constants),
-        }
-
-    @classmethod
-    def from_dict(cls, facts: Mapping[str, Any]) -> DensityDraw:
-        region = dict(facts["region"])
-        kind = _REGIONS.get(region.pop("type"))
-        if kind is None:
-            raise QueryError(f"Unknown region {facts['region'].get('type')!r}.")
-        prior, slopes = facts["prior"], facts["slopes"]
-        rest = {name: facts[name] for name in ("width", "lift", "steps", "draws", "constants")}
-        return cls(
-            contribution_from_dict(facts),
-            tuple(facts["columns"]),
-            kind(**region),
-            prior=contribution_from_dict(prior) if isinstance(prior, Mapping) else prior,  # type: ignore[arg-type]
-            slopes=None if slopes is None else BoundedSum.from_dict(slopes),
-            **rest,
-        )
-
-
-def _number(value: Any) -> bool:
-    whole_or_not = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return whole_or_not and math.isfinite(value)

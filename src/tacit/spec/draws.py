@@ -7,14 +7,20 @@ a temperature, which the wall derives from the mechanism and from what it enforc
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 
-from tacit.spec.checks import distinct_columns, doubles
+from tacit.spec.checks import (
+    distinct_columns,
+    is_number,
+    number,
+    one_of,
+    set_fields,
+    whole_number,
+)
 from tacit.spec.errors import QueryError
-from tacit.spec.keys import Is, Key, key_from_plain, key_to_plain
+from tacit.spec.keys import Is, Key
+from tacit.spec.wire import Record
 
 LEAST_TRUNCATION = 1e-4
 MOST_LEVELS = 1000
@@ -22,7 +28,7 @@ MOST_DRAWS = 1000  # of the exact composition, whose cost is their square
 
 
 @dataclass(frozen=True)
-class TruncatedDirichlet:
+class TruncatedDirichlet(Record):
     """Probabilities of a key's levels, each at least `truncation`; a truncated Beta for two.
 
     Parameters
@@ -47,33 +53,22 @@ class TruncatedDirichlet:
             )
         prior = self.prior if isinstance(self.prior, (tuple, list)) else ()
         if not 2 <= len(prior) <= MOST_LEVELS or not all(
-            _number(a) and 1e-6 <= a <= 1e9 for a in prior
+            is_number(a) and 1e-6 <= a <= 1e9 for a in prior
         ):
             raise QueryError(
                 f"Expected prior={self.prior!r} to be 2 to {MOST_LEVELS} numbers from 1e-6 to 1e9."
             )
-        object.__setattr__(self, "prior", tuple(doubles(list(prior)).tolist()))
-        object.__setattr__(self, "truncation", checked_truncation(self.truncation, len(prior)))
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "type": "TruncatedDirichlet",
-            "key": key_to_plain(self.key),
-            "prior": list(self.prior),
-            "truncation": self.truncation,
-        }
-
-    @classmethod
-    def from_dict(cls, facts: Mapping[str, Any]) -> TruncatedDirichlet:
-        return cls(key_from_plain(facts["key"]), tuple(facts["prior"]), facts["truncation"])
+        truncation = checked_truncation(self.truncation, len(prior))
+        set_fields(self, prior=tuple(map(float, prior)), truncation=truncation)
 
 
 @dataclass(frozen=True)
-class BoundedNormal:
+class BoundedNormal(Record):
     """The mean of a column whose standard deviation is known, between `low` and `high`.
 
     `prior` is the (mean, sd) of a normal law, which is kept within the same bounds. These may be
-    -inf and inf: nothing is cut off, and privacy needs a delta and a public number of rows.
+    -inf and inf, or None: nothing is cut off, and privacy needs a delta and a public number of
+    rows.
     """
 
     column: str
@@ -85,9 +80,11 @@ class BoundedNormal:
     def __post_init__(self) -> None:
         if not isinstance(self.prior, (tuple, list)) or len(self.prior) != 2:
             raise QueryError(f"Expected prior=(mean, sd), got {self.prior!r}.")
-        ends = (self.low, self.high)
-        numbers = (self.sd, *self.prior, *(() if all(map(_infinite, ends)) else ends))
-        if not all(_number(x) and abs(x) <= 1e100 for x in numbers):
+        if (self.low, self.high) in ((None, None), (-math.inf, math.inf)):
+            set_fields(self, low=-math.inf, high=math.inf)
+        ends = (self.low, self.high) if self.low != -math.inf else ()
+        numbers = (self.sd, *self.prior, *ends)
+        if not all(is_number(x) and abs(x) <= 1e100 for x in numbers):
             raise QueryError(
                 "Expected finite numbers for sd, prior, low and high; or low=-inf and high=inf, "
                 "both of them."
@@ -96,9 +93,8 @@ class BoundedNormal:
             raise QueryError(
                 f"Expected sd and the prior's sd >= 1e-100 and low={self.low} < high={self.high}."
             )
-        object.__setattr__(self, "prior", tuple(doubles(list(self.prior)).tolist()))
-        for what in ("sd", "low", "high"):
-            object.__setattr__(self, what, float(getattr(self, what)))
+        floats = {what: float(getattr(self, what)) for what in ("sd", "low", "high")}
+        set_fields(self, prior=tuple(map(float, self.prior)), **floats)
 
     @property
     def bounded(self) -> bool:
@@ -114,20 +110,9 @@ class BoundedNormal:
             return self.low, self.high - self.low
         return self.prior[0], self.prior[1] * math.sqrt(prior_temperature)
 
-    def to_dict(self) -> dict[str, Any]:
-        facts = {"type": "BoundedNormal", **vars(self), "prior": list(self.prior)}
-        return facts if self.bounded else {**facts, "low": None, "high": None}  # JSON has no inf
-
-    @classmethod
-    def from_dict(cls, facts: Mapping[str, Any]) -> BoundedNormal:
-        ends = {"low": -math.inf, "high": math.inf}
-        given = {name: value for name, value in facts.items() if name != "type"}
-        ends = {name: end if given[name] is None else given[name] for name, end in ends.items()}
-        return cls(**{**given, **ends, "prior": tuple(given["prior"])})
-
 
 @dataclass(frozen=True)
-class BallRegression:
+class BallRegression(Record):
     """Coefficients of a regression whose residual standard deviation is known, within a ball.
 
     Features and target are scaled by their bounds to [-1, 1]; the constant comes first. The prior
@@ -142,32 +127,20 @@ class BallRegression:
 
     def __post_init__(self) -> None:
         features = distinct_columns(self.features, "feature") if self.features else ()
-        object.__setattr__(self, "features", features)
-        for what in ("sd", "scale", "radius"):
-            value = getattr(self, what)
-            if not _number(value) or not 1e-6 <= value <= 1e6:
-                raise QueryError(f"Expected {what}={value!r} from 1e-6 to 1e6, on scaled columns.")
-            object.__setattr__(self, what, float(value))
+        numbers = {
+            what: number(getattr(self, what), what, 1e-6, 1e6, where=", on scaled columns")
+            for what in ("sd", "scale", "radius")
+        }
+        set_fields(self, features=features, **numbers)
         if self.scale > 1e4 * self.sd:
             raise QueryError(f"Expected scale={self.scale} of at most 10,000 sd={self.sd}.")
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"type": "BallRegression", **vars(self), "features": list(self.features)}
-
-    @classmethod
-    def from_dict(cls, facts: Mapping[str, Any]) -> BallRegression:
-        rest = {name: value for name, value in facts.items() if name != "type"}
-        return cls(**{**rest, "features": tuple(rest["features"])})
-
 
 DrawLaw = TruncatedDirichlet | BoundedNormal | BallRegression
-_LAWS: Mapping[str, type[DrawLaw]] = {
-    law.__name__: law for law in (TruncatedDirichlet, BoundedNormal, BallRegression)
-}
 
 
 @dataclass(frozen=True)
-class ConjugateDraw:
+class ConjugateDraw(Record):
     """Independent draws of one tempered posterior.
 
     Parameters
@@ -195,33 +168,13 @@ class ConjugateDraw:
             raise QueryError(
                 f"Expected a law such as TruncatedDirichlet(...) to draw, got {self.law!r}."
             )
-        whole = isinstance(self.draws, int) and not isinstance(self.draws, bool)
-        if not whole or not 1 <= self.draws <= MOST_DRAWS:
-            raise QueryError(
-                f"Expected draws={self.draws!r} to be a whole number from 1 to {MOST_DRAWS}."
-            )
-        if not isinstance(self.temper_prior, bool):
-            raise QueryError(f"Expected temper_prior={self.temper_prior!r} to be True or False.")
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "type": "ConjugateDraw",
-            "law": self.law.to_dict(),
-            "draws": self.draws,
-            "temper_prior": self.temper_prior,
-        }
-
-    @classmethod
-    def from_dict(cls, facts: Mapping[str, Any]) -> ConjugateDraw:
-        law = facts["law"]
-        if law.get("type") not in _LAWS:
-            raise QueryError(f"Unknown law {law.get('type')!r}.")
-        return cls(_LAWS[law["type"]].from_dict(law), facts["draws"], facts["temper_prior"])
+        whole_number(self.draws, "draws", most=MOST_DRAWS, error=QueryError)
+        one_of(self.temper_prior, "temper_prior", (True, False))
 
 
 def checked_truncation(truncation: Any, levels: int) -> float:
     """The smallest probability of a draw, as a float; there is no default."""
-    if not _number(truncation):
+    if not is_number(truncation):
         raise QueryError(
             f"Expected truncation, the smallest probability of a draw, for example "
             f"truncation=0.05; got {truncation!r}."
@@ -233,15 +186,3 @@ def checked_truncation(truncation: Any, levels: int) -> float:
             f"since {levels} probabilities sum to one."
         )
     return float(truncation)
-
-
-def _infinite(value: Any) -> bool:
-    return isinstance(value, (float, Decimal)) and math.isinf(value)
-
-
-def _number(value: Any) -> bool:
-    return (
-        isinstance(value, (int, float, Decimal))
-        and not isinstance(value, bool)
-        and math.isfinite(value)
-    )

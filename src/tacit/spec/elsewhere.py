@@ -33,15 +33,50 @@ _LARGEST = 1e15  # as large as counts and sums get while doubles still tell neig
 
 def release_from_table(
     values: Mapping[Any, float],
+    *,
     schema: Schema,
     query: Query,
     noise: str,
     scale: float | Mapping[str, float],
-    n: int | None,
-    epsilon: Any,
-    delta: Any,
+    n: int | None = None,
+    epsilon: Any = None,
+    delta: Any = 0,
 ) -> Release:
-    """See `Release.from_table`."""
+    """A release that was made elsewhere, such as by OpenDP, Tumult or a census bureau.
+
+    Parameters
+    ----------
+    values
+        The noisy numbers. For `Counts` of one column: from level to count, None being the
+        missing values; one of two levels is enough where both add up to `n`. For columns
+        counted together, or within `by`: from a tuple of levels to count. For several tables:
+        from each entry of the query's columns to such a mapping. For `Moments`: from name to
+        number, "rows", "bmi", "bmi*bmi", as sums in the original units.
+    schema, query
+        What the numbers are about. `Moments(..., centred=False)` for sums of x itself.
+    noise
+        "laplace", "gaussian", or on whole numbers "geometric" (the same as
+        "discrete_laplace") and "discrete_gaussian".
+    scale
+        Laplace's b or the Gaussian's sigma, in the units of the numbers; one for all, or a
+        mapping from name to scale.
+    n
+        The number of units where it is public, as it is under replace_one.
+    epsilon, delta
+        What those who released it said it cost; Tacit cannot know.
+
+    Examples
+    --------
+    >>> import tacit
+    >>> schema = tacit.Schema(
+    ...     tacit.Categorical("smoker", ["no", "yes"], default="no"), neighbours="add_remove"
+    ... )
+    >>> release = tacit.release_from_table(
+    ...     {"no": 812, "yes": 193}, schema=schema, query=tacit.queries.Counts("smoker"),
+    ...     noise="geometric", scale=2.0, epsilon=0.5,
+    ... )
+    >>> posterior = tacit.BetaBernoulli("smoker", success="yes").posterior(release)
+    """
     family = _FAMILIES.get(noise)
     if family is None:
         raise QueryError(f"Expected noise={noise!r} among {', '.join(_FAMILIES)}.")

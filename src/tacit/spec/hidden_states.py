@@ -6,21 +6,21 @@ state has a profile: the probabilities of the levels of each emission.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tacit.spec.checks import doubles
+from tacit.spec.checks import doubles, is_number, number, set_fields, whole_number
 from tacit.spec.errors import QueryError
+from tacit.spec.wire import Record
 
 MOST_STATES = 1000
 _LEAST = 1e-12  # of a probability that is given
 
 
 @dataclass(frozen=True)
-class Panel:
+class Panel(Record):
     """The columns: whose cells, when, and what is seen in them."""
 
     sequence: str
@@ -35,16 +35,9 @@ class Panel:
         if len(set(names)) < len(names):
             raise QueryError("Expected each column once: sequence, time and emissions differ.")
 
-    def to_dict(self) -> dict[str, Any]:
-        return {**vars(self), "emissions": list(self.emissions)}
-
-    @classmethod
-    def from_dict(cls, facts: Mapping[str, Any]) -> Panel:
-        return cls(facts["sequence"], facts["time"], tuple(facts["emissions"]))
-
 
 @dataclass(frozen=True, eq=False)
-class StatePaths:
+class StatePaths(Record):
     """The states of all cells at once, given public parameters.
 
     Parameters
@@ -63,6 +56,7 @@ class StatePaths:
     profiles: tuple[np.ndarray, ...]
 
     def __post_init__(self) -> None:
+        _check_panel(self.panel)
         given = [np.atleast_1d(doubles(x)) for x in (self.start, self.transition, *self.profiles)]
         states = len(given[0])
         if not 1 <= states <= MOST_STATES or len(self.profiles) != len(self.panel.emissions):
@@ -72,27 +66,15 @@ class StatePaths:
             # Not (x > y): NaN is refused too.
             if array.shape != shape or not np.all((array >= _LEAST) & (array <= 1 + 1e-9)):
                 raise QueryError(f"Expected probabilities from 1e-12 to 1 of shape {shape}.")
-            array.setflags(write=False)
-        object.__setattr__(self, "start", given[0])
-        object.__setattr__(self, "transition", given[1])
-        object.__setattr__(self, "profiles", tuple(given[2:]))
+        set_fields(self, start=given[0], transition=given[1], profiles=tuple(given[2:]))
 
     @property
     def states(self) -> int:
         return len(self.start)
 
-    def to_dict(self) -> dict[str, Any]:
-        given = {**vars(self), "panel": self.panel.to_dict(), "profiles": list(self.profiles)}
-        return {"type": "StatePaths", **given}
-
-    @classmethod
-    def from_dict(cls, facts: Mapping[str, Any]) -> StatePaths:
-        panel, profiles = Panel.from_dict(facts["panel"]), tuple(facts["profiles"])
-        return cls(panel, facts["start"], facts["transition"], profiles)
-
 
 @dataclass(frozen=True, eq=False)
-class StateProfiles:
+class StateProfiles(Record):
     """The profiles of all states at once, given a public assignment of states to cells.
 
     Parameters
@@ -116,36 +98,20 @@ class StateProfiles:
     truncation: float = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
+        _check_panel(self.panel)
         check_states(self.states)
-        object.__setattr__(self, "prior", checked_prior(self.prior))
-        object.__setattr__(self, "truncation", checked_share(self.truncation))
         cells = np.array(self.assignment)
         if cells.ndim != 2 or cells.dtype.kind not in "iu":
             raise QueryError("Expected assignment as whole numbers, sequences x times.")
         if cells.size and not (cells.min() >= 0 and cells.max() < self.states):
             raise QueryError(f"Expected states from 0 to {self.states - 1} in assignment.")
+        prior, truncation = checked_prior(self.prior), checked_share(self.truncation)
         cells = cells.astype(np.int64)
-        cells.setflags(write=False)
-        object.__setattr__(self, "assignment", cells)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "type": "StateProfiles",
-            "panel": self.panel.to_dict(),
-            "states": self.states,
-            "prior": self.prior,
-            "truncation": self.truncation,
-            "assignment": self.assignment,
-        }
-
-    @classmethod
-    def from_dict(cls, facts: Mapping[str, Any]) -> StateProfiles:
-        rest = {k: v for k, v in facts.items() if k not in ("type", "panel")}
-        return cls(Panel.from_dict(facts["panel"]), **rest)
+        set_fields(self, prior=prior, truncation=truncation, assignment=cells)
 
 
 @dataclass(frozen=True)
-class StateChain:
+class StateChain(Record):
     """The last state of a Gibbs chain that runs behind the wall: paths, profiles, transitions.
 
     Its guarantee is that of an exact draw from the tempered posterior, and assumes that the chain
@@ -169,40 +135,31 @@ class StateChain:
     sweeps: int = 200
 
     def __post_init__(self) -> None:
+        _check_panel(self.panel)
         check_states(self.states)
-        object.__setattr__(self, "prior", checked_prior(self.prior))
-        object.__setattr__(self, "transition_prior", checked_prior(self.transition_prior))
-        if self.transition_prior < 1e-3:  # doubles could not tell apart what it makes of a state
-            raise QueryError(f"Expected transition_prior={self.transition_prior} >= 1e-3.")
-        object.__setattr__(self, "truncation", checked_share(self.truncation))
-        whole = isinstance(self.sweeps, int) and not isinstance(self.sweeps, bool)
-        if not whole or not 1 <= self.sweeps <= 10**5:
-            raise QueryError(f"Expected sweeps={self.sweeps!r} to be a whole number to 100,000.")
+        whole_number(self.sweeps, "sweeps", most=10**5, error=QueryError)
+        # With less, doubles could not tell apart what it makes of a state.
+        first = number(self.transition_prior, "transition_prior", 1e-3, 1e9)
+        prior, truncation = checked_prior(self.prior), checked_share(self.truncation)
+        set_fields(self, prior=prior, transition_prior=first, truncation=truncation)
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"type": "StateChain", **vars(self), "panel": self.panel.to_dict()}
 
-    @classmethod
-    def from_dict(cls, facts: Mapping[str, Any]) -> StateChain:
-        rest = {k: v for k, v in facts.items() if k not in ("type", "panel")}
-        return cls(Panel.from_dict(facts["panel"]), **rest)
+def _check_panel(panel: Any) -> None:
+    if not isinstance(panel, Panel):
+        raise QueryError(f"Expected Panel(sequence, time, emissions), got {panel!r}.")
 
 
 def check_states(states: Any) -> None:
-    if isinstance(states, bool) or not isinstance(states, int) or not 1 <= states <= MOST_STATES:
-        raise QueryError(f"Expected states={states!r} to be a whole number from 1 to 1000.")
+    whole_number(states, "states", most=MOST_STATES, error=QueryError)
 
 
 def checked_prior(prior: Any) -> float:
-    if isinstance(prior, bool) or not isinstance(prior, (int, float)) or not 1e-6 <= prior <= 1e9:
-        raise QueryError(f"Expected prior={prior!r} to be a number from 1e-6 to 1e9.")
-    return float(prior)
+    return number(prior, "prior", 1e-6, 1e9)
 
 
 def checked_share(truncation: Any) -> float:
     """The smallest probability as a share of the uniform one; there is no default."""
-    number = isinstance(truncation, (int, float)) and not isinstance(truncation, bool)
-    if not number or not 1e-4 <= truncation <= 0.999:
+    if not is_number(truncation) or not 1e-4 <= truncation <= 0.999:
         raise QueryError(
             "Expected truncation, the smallest probability of a level as a share of the same for "
             f"all, from 1e-4 to 0.999, for example truncation=0.1; got {truncation!r}."

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from tacit.spec.errors import QueryError
 from tacit.spec.programs import Program
+from tacit.spec.wire import Record
 
 
 @dataclass(frozen=True)
-class Kernel:
+class Kernel(Record):
     """A function of one unit that ships with Tacit, by its name in `tacit.kernels.KERNELS`.
 
     Examples
@@ -28,19 +27,3 @@ class Kernel:
 
 
 Contribution = Kernel | Program
-
-
-def contribution_to_dict(kernel: Contribution) -> dict[str, Any]:
-    if isinstance(kernel, Kernel):
-        return {"kernel": kernel.name}
-    return {"program": kernel.to_dict()}
-
-
-def contribution_from_dict(facts: Any) -> Contribution:
-    match facts:
-        case {"kernel": name}:
-            return Kernel(name)
-        case {"program": program} if isinstance(program, Mapping):
-            return Program.from_dict(dict(program))
-        case _:
-            raise QueryError("Expected a kernel or a program in this query.")

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from tacit.spec.columns import Integer, Label
 from tacit.spec.errors import QueryError
 from tacit.spec.schema import Schema
+from tacit.spec.wire import Record
 
 
 @dataclass(frozen=True)
-class Is:
+class Is(Record):
     """Whether a column's value is one of `levels`: a column with the labels False and True."""
 
     column: str
@@ -31,14 +30,6 @@ class Is:
 
 
 Key = str | Is
-
-
-def key_to_plain(key: Key) -> str | dict[str, Any]:
-    return key if isinstance(key, str) else {"is": key.column, "levels": list(key.levels)}
-
-
-def key_from_plain(plain: str | Mapping[str, Any]) -> Key:
-    return plain if isinstance(plain, str) else Is(plain["is"], tuple(plain["levels"]))
 
 
 def name_of(key: Key) -> str:

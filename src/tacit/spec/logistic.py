@@ -7,19 +7,14 @@ loss at theta is log(1 + exp(-y x'theta)). Everything here is public and symboli
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-import numpy as np
-
-from tacit.spec.checks import distinct_columns
+from tacit.spec.checks import distinct_columns, number, one_of, set_fields, whole_number
 from tacit.spec.draws import MOST_DRAWS
 from tacit.spec.errors import QueryError
-
-if TYPE_CHECKING:
-    from tacit.spec.release import Release
-    from tacit.spec.schema import Schema
+from tacit.spec.schema import Schema
+from tacit.spec.wire import Record
 
 Perturbed = Literal["objective", "output"]
 # What is guessed of a regression of which nothing is known: coefficients of the vectors have an sd
@@ -29,7 +24,7 @@ LEAST_RIDGE = 0.3  # of the noise on the slope: leaves most of epsilon for the n
 
 
 @dataclass(frozen=True)
-class Logistic:
+class Logistic(Record):
     """The chance of the second level of `target`, given `features` as one vector.
 
     The prior is normal around zero, with the same `precision` (1 / variance) for each coefficient
@@ -41,21 +36,14 @@ class Logistic:
     precision: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "features", distinct_columns(self.features, "feature"))
-        if self.target in self.features:
+        features = distinct_columns(self.features, "feature")
+        if self.target in features:
             raise QueryError(f"Expected the target {self.target!r} not among the features.")
-        object.__setattr__(self, "precision", _positive("precision", self.precision))
-
-    def to_dict(self) -> dict[str, Any]:
-        return {**vars(self), "features": list(self.features)}
-
-    @classmethod
-    def from_dict(cls, facts: Mapping[str, Any]) -> Logistic:
-        return cls(facts["target"], tuple(facts["features"]), facts["precision"])
+        set_fields(self, features=features, precision=_scaled("precision", self.precision))
 
 
 @dataclass(frozen=True)
-class LogisticDraw:
+class LogisticDraw(Record):
     """Draws of the posterior whose likelihood is tempered as privacy needs, without truncation.
 
     The wall runs one Langevin chain for each draw and releases where they end. With `temper_prior`
@@ -73,24 +61,12 @@ class LogisticDraw:
 
     def __post_init__(self) -> None:
         _check_law(self.law)
-        whole = isinstance(self.draws, int) and not isinstance(self.draws, bool)
-        if not whole or not 1 <= self.draws <= MOST_DRAWS:
-            raise QueryError(
-                f"Expected draws={self.draws!r} to be a whole number from 1 to {MOST_DRAWS}."
-            )
-        if not isinstance(self.temper_prior, bool):
-            raise QueryError(f"Expected temper_prior={self.temper_prior!r} to be True or False.")
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"type": "LogisticDraw", **vars(self), "law": self.law.to_dict()}
-
-    @classmethod
-    def from_dict(cls, facts: Mapping[str, Any]) -> LogisticDraw:
-        return cls(Logistic.from_dict(facts["law"]), facts["draws"], facts["temper_prior"])
+        whole_number(self.draws, "draws", most=MOST_DRAWS, error=QueryError)
+        one_of(self.temper_prior, "temper_prior", (True, False))
 
 
 @dataclass(frozen=True)
-class LogisticMinimum:
+class LogisticMinimum(Record):
     """The theta of least loss plus regularizer |theta|^2 / 2, made private by Gaussian noise.
 
     Parameters
@@ -109,17 +85,9 @@ class LogisticMinimum:
 
     def __post_init__(self) -> None:
         _check_law(self.law)
-        if self.noise not in ("objective", "output"):
-            raise QueryError(f"Expected noise={self.noise!r} to be 'objective' or 'output'.")
+        one_of(self.noise, "noise", ("objective", "output"))
         if self.regularizer is not None:
-            object.__setattr__(self, "regularizer", _positive("regularizer", self.regularizer))
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"type": "LogisticMinimum", **vars(self), "law": self.law.to_dict()}
-
-    @classmethod
-    def from_dict(cls, facts: Mapping[str, Any]) -> LogisticMinimum:
-        return cls(Logistic.from_dict(facts["law"]), facts["noise"], facts["regularizer"])
+            set_fields(self, regularizer=_scaled("regularizer", self.regularizer))
 
 
 def units_of(schema: Schema, units: int | None) -> int:
@@ -187,25 +155,10 @@ def ridge_of(
     return max(2 * (math.sqrt(sigma * curve * math.sqrt(precision)) + shrunk), least)
 
 
-def theta_of(release: Release) -> np.ndarray:
-    """The coefficients (draw, name) of the vectors, from a release of a regression."""
-    query = release.query
-    if not isinstance(query, LogisticDraw | LogisticMinimum):
-        raise QueryError(f"Expected a release of a logistic regression, got one of {query!r}.")
-    block, values, noise = release.table("theta")
-    if isinstance(query, LogisticDraw) or noise.family != "discrete_gaussian":
-        return values
-    units, each = units_of(release.schema, release.n), release.schema.max_rows_per_unit
-    return values / ridge_of(query, units, block.shape[1], noise.scale, each)
-
-
 def _check_law(law: Any) -> None:
     if not isinstance(law, Logistic):
         raise QueryError(f"Expected Logistic(target, features, precision), got {law!r}.")
 
 
-def _positive(what: str, value: Any) -> float:
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not number or not 1e-6 <= value <= 1e6:
-        raise QueryError(f"Expected {what}={value!r} from 1e-6 to 1e6, on scaled vectors.")
-    return float(value)
+def _scaled(what: str, value: Any) -> float:
+    return number(value, what, 1e-6, 1e6, where=", on scaled vectors")

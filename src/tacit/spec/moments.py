@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
 from typing import Any
 
-from tacit.spec.checks import distinct_columns
+from tacit.spec.checks import distinct_columns, is_number, one_of, set_fields
 from tacit.spec.columns import Categorical, Column, Integer, Real
 from tacit.spec.errors import QueryError
 from tacit.spec.schema import Schema
+from tacit.spec.wire import Record
 
 ROWS = "rows"
 _MOST_COLUMNS = 100
 
 
 @dataclass(frozen=True)
-class Moments:
+class Moments(Record):
     """How many rows have a value in all of `columns`, their sums, and sums of products.
 
     Each column is scaled by its public bounds to [-1, 1]: u = (x - middle) / half. Every moment is
@@ -50,16 +50,13 @@ class Moments:
 
     def __post_init__(self) -> None:
         columns = distinct_columns(self.columns)
-        object.__setattr__(self, "columns", columns)
         if len(columns) > _MOST_COLUMNS:
             raise QueryError(f"Expected at most {_MOST_COLUMNS} columns, got {len(columns)}.")
         if isinstance(self.degree, bool) or self.degree not in (1, 2):
             raise QueryError(f"Expected degree={self.degree!r} to be 1 (sums) or 2 (products too).")
-        object.__setattr__(self, "degree", int(self.degree))
-        if not isinstance(self.centred, bool):
-            raise QueryError(f"Expected centred={self.centred!r} to be True or False.")
-        if self.split is not None:
-            object.__setattr__(self, "split", _ratios(self.split))
+        one_of(self.centred, "centred", (True, False))
+        split = None if self.split is None else _ratios(self.split)
+        set_fields(self, columns=columns, degree=int(self.degree), split=split)
         if len(set(self.names)) < len(self.names):
             raise QueryError(
                 f"Expected columns whose moments have names of their own, got {columns}: rename "
@@ -79,17 +76,6 @@ class Moments:
             and schema.max_rows_per_unit == 1
             and all(schema[name].default is not None for name in self.columns)
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        split = None if self.split is None else list(self.split)
-        return {"type": "Moments", **vars(self), "columns": list(self.columns), "split": split}
-
-    @classmethod
-    def from_dict(cls, facts: Mapping[str, Any]) -> Moments:
-        split = facts["split"]
-        columns = tuple(facts["columns"])
-        how = None if split is None else tuple(split)
-        return cls(columns, facts["degree"], how, facts["centred"])
 
 
 def bounds_of(column: Column) -> tuple[float, float]:
@@ -120,11 +106,8 @@ def scale_of(column: Column, centred: bool = True) -> tuple[float, float]:
 
 
 def _ratios(split: Any) -> tuple[float, float, float]:
-    numbers = isinstance(split, (tuple, list)) and len(split) == 3
-    if not numbers or not all(
-        isinstance(r, (int, float)) and not isinstance(r, bool) and math.isfinite(r) and r > 0
-        for r in split
-    ):
+    three = isinstance(split, (tuple, list)) and len(split) == 3
+    if not three or not all(is_number(r) and r > 0 for r in split):
         raise QueryError(
             "Expected split=(rows, sum, product), three positive numbers that say how noisy each "
             f"is relative to the others, got {split!r}."

@@ -10,20 +10,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tacit.spec.checks import set_fields
 from tacit.spec.choice import Choice
 from tacit.spec.density import DensityDraw
 from tacit.spec.draws import ConjugateDraw
 from tacit.spec.errors import QueryError
 from tacit.spec.hidden_states import StateChain, StatePaths, StateProfiles
-from tacit.spec.keys import Is, Key, key_from_plain, key_to_plain, name_of
+from tacit.spec.keys import Is, Key, name_of
 from tacit.spec.logistic import LogisticDraw, LogisticMinimum
 from tacit.spec.moments import Moments
 from tacit.spec.sums import BoundedSum
-from tacit.spec.wire import reading
+from tacit.spec.wire import Record
 
 
 @dataclass(frozen=True)
-class Counts:
+class Counts(Record):
     """How many rows have each value of each column, within each combination of `by`.
 
     Every entry of `columns` gives one table: (by..., column), or (by..., column, column, ...) where
@@ -44,8 +45,7 @@ class Counts:
     def __post_init__(self) -> None:
         columns = (self.columns,) if isinstance(self.columns, (str, Is)) else tuple(self.columns)
         by = (self.by,) if isinstance(self.by, str) else tuple(self.by)
-        object.__setattr__(self, "columns", tuple(map(_entry, columns)))
-        object.__setattr__(self, "by", by)
+        set_fields(self, columns=tuple(map(_entry, columns)), by=by)
         if not columns:
             raise QueryError("Expected at least one column to count.")
         if not all(isinstance(name, str) for name in by):
@@ -71,21 +71,6 @@ class Counts:
     def names(self) -> tuple[str, ...]:
         """What each table is called in a release."""
         return tuple(" & ".join(map(name_of, table)) for table in self.tables)
-
-    def to_dict(self) -> dict[str, Any]:
-        columns: list[Any] = []
-        for entry, table in zip(self.columns, self.tables, strict=True):
-            plain = [key_to_plain(key) for key in table]
-            columns.append(plain if isinstance(entry, tuple) else plain[0])
-        return {"type": "Counts", "columns": columns, "by": list(self.by)}
-
-    @classmethod
-    def from_dict(cls, facts: Mapping[str, Any]) -> Counts:
-        columns = [
-            tuple(map(key_from_plain, c)) if isinstance(c, list) else key_from_plain(c)
-            for c in facts["columns"]
-        ]
-        return cls(tuple(columns), tuple(facts["by"]))
 
 
 def _entry(entry: Any) -> Key | tuple[Key, ...]:
@@ -119,5 +104,4 @@ def query_from_dict(facts: Mapping[str, Any]) -> Query:
     name = str(facts.get("type")) if isinstance(facts, Mapping) else "?"
     if name not in QUERIES:
         raise QueryError(f"Unknown query type {name[:40]!r}.")
-    with reading(name, QueryError):
-        return QUERIES[name].from_dict(facts)
+    return QUERIES[name].from_dict(facts)

@@ -126,57 +126,6 @@ class Release:
         known = ", ".join(block.name for block in self.blocks)
         raise QueryError(f"This release has no table {name!r}; it has {known}.")
 
-    @staticmethod
-    def from_table(
-        values: Mapping[Any, float],
-        *,
-        schema: Schema,
-        query: Query,
-        noise: str,
-        scale: float | Mapping[str, float],
-        n: int | None = None,
-        epsilon: Any = None,
-        delta: Any = 0,
-    ) -> Release:
-        """A release that was made elsewhere, such as by OpenDP, Tumult or a census bureau.
-
-        Parameters
-        ----------
-        values
-            The noisy numbers. For `Counts` of one column: from level to count, None being the
-            missing values; one of two levels is enough where both add up to `n`. For columns
-            counted together, or within `by`: from a tuple of levels to count. For several tables:
-            from each entry of the query's columns to such a mapping. For `Moments`: from name to
-            number, "rows", "bmi", "bmi*bmi", as sums in the original units.
-        schema, query
-            What the numbers are about. `Moments(..., centred=False)` for sums of x itself.
-        noise
-            "laplace", "gaussian", or on whole numbers "geometric" (the same as
-            "discrete_laplace") and "discrete_gaussian".
-        scale
-            Laplace's b or the Gaussian's sigma, in the units of the numbers; one for all, or a
-            mapping from name to scale.
-        n
-            The number of units where it is public, as it is under replace_one.
-        epsilon, delta
-            What those who released it said it cost; Tacit cannot know.
-
-        Examples
-        --------
-        >>> import tacit
-        >>> schema = tacit.Schema(
-        ...     tacit.Categorical("smoker", ["no", "yes"], default="no"), neighbours="add_remove"
-        ... )
-        >>> release = Release.from_table(
-        ...     {"no": 812, "yes": 193}, schema=schema, query=tacit.queries.Counts("smoker"),
-        ...     noise="geometric", scale=2.0, epsilon=0.5,
-        ... )
-        >>> posterior = tacit.BetaBernoulli("smoker", success="yes").posterior(release)
-        """
-        from tacit.spec.elsewhere import release_from_table
-
-        return release_from_table(values, schema, query, noise, scale, n, epsilon, delta)
-
     def suggesting(self, analysis: Mapping[str, Any]) -> Release:
         return replace(self, analysis=dict(analysis))
 

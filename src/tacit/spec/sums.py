@@ -9,23 +9,19 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tacit.spec.checks import distinct_columns
+from tacit.spec.checks import distinct_columns, is_whole, number, one_of, set_fields
 from tacit.spec.errors import QueryError
-from tacit.spec.kernels import (
-    Contribution,
-    Kernel,
-    contribution_from_dict,
-    contribution_to_dict,
-)
+from tacit.spec.kernels import Contribution, Kernel
 from tacit.spec.plan import GEOMETRIES, Geometry
 from tacit.spec.programs import Program, leaves_of, trace
+from tacit.spec.wire import Record
 
 Norm = Literal["l1", "l2"]
 _MOST_NUMBERS = 10**8
 
 
 @dataclass(frozen=True)
-class Bound:
+class Bound(Record):
     """What one unit may contribute to a block of numbers.
 
     The wall adds up the unit's rows and brings the sum within the bound:
@@ -42,24 +38,15 @@ class Bound:
     geometry: Geometry = "free"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.size, (int, tuple, list)):
-            raise QueryError(f"Expected size={self.size!r} > 0, a whole number or a few of them.")
-        shape = (self.size,) if isinstance(self.size, int) else tuple(self.size)
-        whole = all(isinstance(n, int) and not isinstance(n, bool) and n > 0 for n in shape)
+        size = tuple(self.size) if isinstance(self.size, (tuple, list)) else self.size
+        shape = size if isinstance(size, tuple) else (size,)
+        whole = all(is_whole(n, 1, _MOST_NUMBERS) for n in shape)
         if not shape or not whole or math.prod(shape) > _MOST_NUMBERS:
             raise QueryError(f"Expected size={self.size!r} > 0, a whole number or a few of them.")
-        if isinstance(self.clip, bool) or not isinstance(self.clip, (int, float)):
-            raise QueryError(f"Expected a number for clip, got {self.clip!r}.")
-        if not 1e-100 <= self.clip <= 1e100:
-            raise QueryError(f"Expected clip={self.clip} > 0 and finite.")
-        if self.geometry not in GEOMETRIES:
-            raise QueryError(f"Expected geometry={self.geometry!r} among {', '.join(GEOMETRIES)}.")
-        if self.norm not in ("l1", "l2"):
-            raise QueryError(f'Expected norm="l1" or norm="l2", got {self.norm!r}.')
-        object.__setattr__(self, "clip", float(self.clip))
-        object.__setattr__(self, "size", self.size if isinstance(self.size, int) else shape)
-        if self.geometry == "simplex":
-            object.__setattr__(self, "norm", "l1")
+        one_of(self.geometry, "geometry", GEOMETRIES)
+        one_of(self.norm, "norm", ("l1", "l2"))
+        norm = "l1" if self.geometry == "simplex" else self.norm
+        set_fields(self, size=size, clip=number(self.clip, "clip", 1e-100, 1e100), norm=norm)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -78,7 +65,7 @@ class Bound:
 
 
 @dataclass(frozen=True, eq=False)
-class BoundedSum:
+class BoundedSum(Record):
     """The sum over units of what a kernel computes for them, each unit's share within bounds.
 
     Parameters
@@ -134,7 +121,7 @@ class BoundedSum:
                 )
             parts: tuple[tuple[str, Bound], ...] = (("sum", Bound(size, clip, norm, geometry)),)
         else:
-            parts = tuple(blocks.items())
+            parts = tuple(dict(blocks).items())
             if size is not None or clip is not None:
                 raise QueryError("Expected size= and clip= inside each of blocks=.")
             if not parts or not all(
@@ -149,15 +136,13 @@ class BoundedSum:
                 )
             shapes = tuple((name, bound.shape) for name, bound in parts)
             kernel = trace(kernel, len(names), state, blocks=shapes)
-        object.__setattr__(self, "kernel", kernel)
-        object.__setattr__(self, "columns", names)
-        object.__setattr__(self, "blocks", parts)
-        object.__setattr__(self, "state", _frozen(state))
+        set_fields(self, kernel=kernel, columns=names, blocks=parts, state=leaves_of(state))
 
     def at(self, state: Any) -> BoundedSum:
         """The same question at another public state."""
         other = object.__new__(BoundedSum)
-        other.__dict__.update(self.__dict__, state=_frozen(state))
+        other.__dict__.update(self.__dict__)
+        set_fields(other, state=leaves_of(state))
         return other
 
     @property
@@ -167,32 +152,3 @@ class BoundedSum:
     @property
     def bounds(self) -> tuple[Bound, ...]:
         return tuple(bound for _, bound in self.blocks)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "type": "BoundedSum",
-            **contribution_to_dict(self.kernel),
-            "columns": list(self.columns),
-            "blocks": {
-                name: {**vars(bound), "size": list(bound.shape)} for name, bound in self.blocks
-            },
-            "state": list(self.state),
-        }
-
-    @classmethod
-    def from_dict(cls, facts: Mapping[str, Any]) -> BoundedSum:
-        blocks = {
-            name: Bound(**{**bound, "size": tuple(bound["size"])})
-            for name, bound in facts["blocks"].items()
-        }
-        state = tuple(facts["state"])
-        kernel = contribution_from_dict(facts)
-        return cls(kernel, tuple(facts["columns"]), blocks=blocks, state=state)
-
-
-def _frozen(state: Any) -> tuple[np.ndarray, ...]:
-    """Copies of a state's arrays that cannot be written to."""
-    leaves = leaves_of(state)
-    for leaf in leaves:
-        leaf.setflags(write=False)
-    return leaves

@@ -1,4 +1,4 @@
-"""Facts as text: JSON with arrays of numbers in it, and digests of both.
+"""Facts: records as plain values, as JSON with arrays of numbers in it, and their digests.
 
 `to_dict` of a query, plan or release gives plain values and NumPy arrays. Here they become text
 that can be stored and sent, or a digest by which a question is recognised.
@@ -13,11 +13,13 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import fields
+from functools import cache
+from typing import Any, Self, get_args, get_type_hints
 
 import numpy as np
 
-from tacit.spec.errors import FileError, TacitError
+from tacit.spec.errors import FileError, QueryError, TacitError
 
 _ARRAY = "array"
 _MOST_NUMBERS = 10**8
@@ -53,6 +55,60 @@ def reading(what: str, refusal: type[TacitError] = FileError) -> Iterator[None]:
         if isinstance(error, TacitError):
             raise
         raise refusal(f"This is not a Tacit {what}.") from None
+
+
+class Record:
+    """A frozen dataclass that is plain data: its facts can be stored, sent and read back.
+
+    Facts are the name of the type and every field: tuples as lists, records and programs as their
+    own facts, an infinite number as None. They are read by the declared types of the fields, which
+    are a closed set, and checked by the constructors, whoever wrote them.
+    """
+
+    def to_dict(self) -> dict[str, Any]:
+        names = (field.name for field in fields(self))  # type: ignore[arg-type]
+        values = {name: _facts(getattr(self, name)) for name in names}
+        return {"type": type(self).__name__, **values}
+
+    @classmethod
+    def from_dict(cls, facts: Mapping[str, Any]) -> Self:
+        with reading(cls.__name__, QueryError):
+            types = _types(cls)  # type: ignore[arg-type]
+            if set(facts) != {"type", *types} or facts["type"] != cls.__name__:
+                raise ValueError
+            return cls(**{name: _value(facts[name], known) for name, known in types.items()})
+
+
+@cache
+def _types(record: type) -> dict[str, dict[str, Any]]:
+    """The fields of a record, each with the types that its facts may name."""
+    hints = get_type_hints(record)
+    known = {field.name: _parts(hints[field.name]) for field in fields(record)}
+    return {name: {kind.__name__: kind for kind in kinds} for name, kinds in known.items()}
+
+
+def _parts(hint: Any) -> list[Any]:
+    """The types with facts of their own in a hint, inside unions and tuples too."""
+    found = [part for inner in get_args(hint) for part in _parts(inner)]
+    return [*found, hint] if hasattr(hint, "from_dict") else found
+
+
+def _facts(value: Any) -> Any:
+    if hasattr(value, "to_dict"):
+        return value.to_dict()
+    if isinstance(value, (tuple, list)):
+        return [_facts(part) for part in value]
+    return None if isinstance(value, float) and math.isinf(value) else value  # JSON has no inf
+
+
+def _value(facts: Any, known: dict[str, Any]) -> Any:
+    match facts:
+        case Mapping():
+            return known[facts.get("type", "Program")].from_dict(facts)
+        case list() | tuple():
+            return tuple(_value(part, known) for part in facts)
+        case _:
+            return facts
 
 
 def digest(facts: Any) -> str:
