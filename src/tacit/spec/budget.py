@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, Inexact, InvalidOperation
 
+from tacit.spec.checks import set_fields
 from tacit.spec.errors import BudgetError
 
 Number = float | int | str | Decimal
@@ -77,8 +78,7 @@ class Budget:
     delta: Decimal
 
     def __init__(self, epsilon: Number | None = None, delta: Number = 0) -> None:
-        object.__setattr__(self, "epsilon", epsilon_of(epsilon))
-        object.__setattr__(self, "delta", delta_of(delta))
+        set_fields(self, epsilon=epsilon_of(epsilon), delta=delta_of(delta))
 
     def __repr__(self) -> str:
         return f"Budget(epsilon={self.epsilon}, delta={self.delta})"

@@ -33,10 +33,11 @@ def number(
     error: type[TacitError] = QueryError,
 ) -> float:
     """A number within bounds, as a float. `where` ends the sentence that refuses others."""
-    if not is_number(value) or not least <= value <= most:
+    kept = float(value) if is_number(value) else math.nan
+    if not least <= kept <= most:  # what is checked is what is kept
         ends = f"{least:g} to {most:g}".replace("e-0", "e-").replace("e+0", "e")
         raise error(f"Expected {what}={value!r} from {ends}{where}.")
-    return float(value)
+    return kept
 
 
 def whole_number(
@@ -56,11 +57,16 @@ def whole_number(
     return int(value)
 
 
+def among(value: Any, options: Sequence[Any]) -> bool:
+    """Whether it is one of the options, by value and type: True is not 1."""
+    return any(type(value) is type(option) and value == option for option in options)
+
+
 def one_of(
     value: Any, what: str, options: Sequence[Any], error: type[TacitError] = QueryError
 ) -> None:
-    """Refuse what is not among the options, by value and type."""
-    if not any(type(value) is type(option) and value == option for option in options):
+    """Refuse what is not among the options."""
+    if not among(value, options):
         raise error(f"Expected {what}={value!r} among {', '.join(map(str, options))}.")
 
 

@@ -7,11 +7,11 @@ column's domain counts as missing, or as the column's `default`.
 from __future__ import annotations
 
 import datetime as dt
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from tacit.spec.checks import among, is_number, is_whole, one_of, set_fields, whole_number
 from tacit.spec.errors import SchemaError
 
 Label = str | int | bool | None
@@ -28,10 +28,36 @@ def column_name(name: object) -> str:
     return name
 
 
-def whole(value: Any, what: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or abs(value) > _LARGEST:
+def _whole(value: Any, what: str) -> int:
+    if not is_whole(value, -_LARGEST, _LARGEST):
         raise SchemaError(f"Expected a whole number for {what}, got {value!r}.")
-    return value
+    return int(value)
+
+
+def _bounded(column: Integer | Real, read: Callable[[Any, str], float]) -> None:
+    """Check and keep the public bounds of a column, and a default within them."""
+    name, kind = column_name(column.name), type(column).__name__
+    if column.low is None or column.high is None:
+        raise SchemaError(
+            f"Expected public bounds for column {name!r}: write {kind}({name!r}, low, high); "
+            "they are never taken from the data."
+        )
+    low, high = read(column.low, f"low of {name!r}"), read(column.high, f"high of {name!r}")
+    if low > high or (low == high and isinstance(column, Real)):
+        sign = "<" if isinstance(column, Real) else "<="
+        raise SchemaError(f"Expected low={low} {sign} high={high} for column {name!r}.")
+    set_fields(column, low=low, high=high)
+    if column.default is not None:
+        default = read(column.default, f"default of {name!r}")
+        if not low <= default <= high:
+            raise SchemaError(f"Expected default={default} within the bounds of {name!r}.")
+        set_fields(column, default=default)
+
+
+def _finite(value: Any, what: str) -> float:
+    if not is_number(value) or abs(value) > 1e100:
+        raise SchemaError(f"Expected a finite number for {what}, got {value!r}.")
+    return float(value)
 
 
 @dataclass(frozen=True)
@@ -76,10 +102,10 @@ class Categorical:
             raise SchemaError(f"Expected at most {_MAX_LEVELS} levels for {name!r}.")
         if kinds == {int}:
             for level in levels:
-                whole(level, f"each level of {name!r}")
-        if self.default is not None and not _among(self.default, levels):
+                _whole(level, f"each level of {name!r}")
+        if self.default is not None and not among(self.default, levels):
             raise SchemaError(f"Expected default={self.default!r} among the levels of {name!r}.")
-        object.__setattr__(self, "levels", levels)
+        set_fields(self, levels=levels)
 
     @property
     def labels(self) -> tuple[Label, ...]:
@@ -96,18 +122,7 @@ class Integer:
     default: int | None = None
 
     def __post_init__(self) -> None:
-        name = column_name(self.name)
-        if self.low is None or self.high is None:
-            raise SchemaError(
-                f"Expected public bounds for column {name!r}: write Integer({name!r}, low, high); "
-                "they are never taken from the data."
-            )
-        low = whole(self.low, f"low of {name!r}")
-        high = whole(self.high, f"high of {name!r}")
-        if low > high:
-            raise SchemaError(f"Expected low={low} <= high={high} for column {name!r}.")
-        if self.default is not None and not low <= whole(self.default, "default") <= high:
-            raise SchemaError(f"Expected default={self.default} within the bounds of {name!r}.")
+        _bounded(self, _whole)
 
     @property
     def labels(self) -> tuple[Label, ...]:
@@ -126,26 +141,7 @@ class Real:
     default: float | None = None
 
     def __post_init__(self) -> None:
-        name = column_name(self.name)
-        if self.low is None or self.high is None:
-            raise SchemaError(
-                f"Expected public bounds for column {name!r}: write Real({name!r}, low, high); "
-                "they are never taken from the data."
-            )
-        for what in ("low", "high", "default"):
-            value = getattr(self, what)
-            if value is None and what == "default":
-                continue
-            if isinstance(value, bool) or not isinstance(value, (int, float)):
-                raise SchemaError(f"Expected a number for {what} of {name!r}, got {value!r}.")
-            if not math.isfinite(value) or abs(value) > 1e100:
-                raise SchemaError(f"Expected a finite {what} for {name!r}, got {value!r}.")
-            object.__setattr__(self, what, float(value))
-        low, high = self.low, self.high
-        if not low < high:
-            raise SchemaError(f"Expected low={low} < high={high} for column {name!r}.")
-        if self.default is not None and not low <= self.default <= high:
-            raise SchemaError(f"Expected default={self.default} within the bounds of {name!r}.")
+        _bounded(self, _finite)
 
     @property
     def labels(self) -> tuple[Label, ...]:
@@ -173,8 +169,7 @@ class Time:
 
     def __post_init__(self) -> None:
         name = column_name(self.name)
-        if self.every not in ("year", "month", "day"):
-            raise SchemaError(f"Expected every='year', 'month' or 'day' for column {name!r}.")
+        one_of(self.every, "every", ("year", "month", "day"), SchemaError)
         if self.start is None or self.end is None:
             raise SchemaError(
                 f"Expected public bounds for column {name!r}: write "
@@ -183,7 +178,7 @@ class Time:
         for what in ("start", "end", "default"):
             value = getattr(self, what)
             if value is not None or what != "default":
-                object.__setattr__(self, what, self._label(self._period(value)))
+                set_fields(self, **{what: self._label(self._period(value))})
         if self.first > self.last:
             raise SchemaError(f"Expected start <= end for column {name!r}.")
         if self.last - self.first >= _MAX_LEVELS:
@@ -251,9 +246,8 @@ class Tokens:
             raise SchemaError(f"Expected the vocabulary of {name!r} to be words.")
         if len(set(words)) < len(words):
             raise SchemaError(f"Expected each word of {name!r} once.")
-        if whole(self.max_length, f"max_length of {name!r}") < 1:
-            raise SchemaError(f"Expected max_length={self.max_length} >= 1 for {name!r}.")
-        object.__setattr__(self, "vocabulary", words)
+        whole_number(self.max_length, "max_length", most=_LARGEST, error=SchemaError)
+        set_fields(self, vocabulary=words)
 
     @property
     def max_letters(self) -> int:
@@ -281,7 +275,3 @@ def column_from_dict(facts: Mapping[str, Any]) -> Column:
     except TypeError as error:
         what = str(error).split(" ", 1)[-1]
         raise SchemaError(f"Column {rest.get('name')!r}: {kind.__name__} {what}.") from None
-
-
-def _among(value: object, levels: Sequence[object]) -> bool:
-    return any(type(value) is type(level) and value == level for level in levels)

@@ -28,7 +28,7 @@ class Panel(Record):
     emissions: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "emissions", tuple(self.emissions))
+        set_fields(self, emissions=tuple(self.emissions))
         names = (self.sequence, self.time, *self.emissions)
         if not self.emissions or not all(isinstance(n, str) for n in names):
             raise QueryError("Expected sequence, time and at least one emission, as column names.")

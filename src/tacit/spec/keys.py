@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tacit.spec.checks import among, set_fields
 from tacit.spec.columns import Integer, Label
 from tacit.spec.errors import QueryError
 from tacit.spec.schema import Schema
@@ -18,9 +19,8 @@ class Is(Record):
     levels: tuple[Label, ...]
 
     def __post_init__(self) -> None:
-        levels = self.levels
-        given = levels if isinstance(levels, (tuple, list)) else (levels,)
-        object.__setattr__(self, "levels", tuple(given))
+        given = self.levels if isinstance(self.levels, (tuple, list)) else (self.levels,)
+        set_fields(self, levels=tuple(given))
         if not self.levels:
             raise QueryError(f"Expected at least one level of {self.column!r} to ask for.")
 
@@ -42,7 +42,7 @@ def labels_of(key: Key, schema: Schema) -> tuple[Label, ...]:
         return schema[key].labels
     known = schema[key.column].labels
     for level in key.levels:
-        if not any(type(level) is type(k) and level == k for k in known):
+        if not among(level, known):
             shown = ", ".join(map(repr, known[:8])) + (", ..." if len(known) > 8 else "")
             raise QueryError(f"No level {level!r} in column {key.column!r}; it has {shown}.")
     return (False, True)

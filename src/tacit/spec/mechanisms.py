@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from tacit.spec.budget import Number, delta_of, epsilon_of
+from tacit.spec.checks import set_fields
 from tacit.spec.errors import BudgetError
 from tacit.spec.wire import reading
 
@@ -23,7 +24,7 @@ class Laplace:
     epsilon: Decimal
 
     def __init__(self, epsilon: Number | None = None) -> None:
-        object.__setattr__(self, "epsilon", epsilon_of(epsilon))
+        set_fields(self, epsilon=epsilon_of(epsilon))
 
 
 @dataclass(frozen=True)
@@ -59,13 +60,10 @@ class Gaussian:
             multiplier = float(noise_multiplier)
             if not (math.isfinite(multiplier) and 1e-3 <= multiplier <= 1e9):
                 raise BudgetError(f"Expected noise_multiplier={multiplier} from 1e-3 to 1e9.")
-            object.__setattr__(self, "epsilon", None)
-            object.__setattr__(self, "noise_multiplier", multiplier)
+            set_fields(self, epsilon=None, noise_multiplier=multiplier)
         else:
-            object.__setattr__(self, "epsilon", epsilon_of(epsilon))
-            object.__setattr__(self, "noise_multiplier", None)
-        known = None if delta is None else delta_of(delta, zero=False)
-        object.__setattr__(self, "delta", known)
+            set_fields(self, epsilon=epsilon_of(epsilon), noise_multiplier=None)
+        set_fields(self, delta=None if delta is None else delta_of(delta, zero=False))
 
 
 @dataclass(frozen=True)
@@ -84,8 +82,7 @@ class Exponential:
     delta: Decimal
 
     def __init__(self, epsilon: Number | None = None, delta: Number = 0) -> None:
-        object.__setattr__(self, "epsilon", epsilon_of(epsilon))
-        object.__setattr__(self, "delta", delta_of(delta))
+        set_fields(self, epsilon=epsilon_of(epsilon), delta=delta_of(delta))
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any, Literal
 
 from tacit.spec.budget import Number, delta_of
+from tacit.spec.checks import number, one_of, set_fields, whole_number
 from tacit.spec.errors import BudgetError
 from tacit.spec.mechanisms import (
     Exact,
@@ -38,7 +39,7 @@ class Poisson:
     rate: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rate", _rate(self.rate))
+        set_fields(self, rate=number(self.rate, "rate", 1e-6, 1, error=BudgetError))
 
 
 @dataclass(frozen=True)
@@ -49,12 +50,8 @@ class WithoutReplacement:
     population: int
 
     def __post_init__(self) -> None:
-        if not all(isinstance(n, int) and not isinstance(n, bool) for n in vars(self).values()):
-            raise BudgetError("Expected whole numbers: WithoutReplacement(size, population).")
-        if not 0 < self.size <= self.population <= 2**31:
-            raise BudgetError(
-                f"Expected 0 < size={self.size} <= population={self.population} <= 2**31."
-            )
+        most = whole_number(self.population, "population", most=2**31, error=BudgetError)
+        whole_number(self.size, "size", most=most, error=BudgetError)
 
     @property
     def rate(self) -> float:
@@ -80,19 +77,14 @@ class Steps:
     numbers: int = 10**6
 
     def __post_init__(self) -> None:
-        if isinstance(self.count, bool) or not isinstance(self.count, int):
-            raise BudgetError(f"Expected a whole number of steps, got {self.count!r}.")
-        if not 0 < self.count <= _MOST_STEPS:
-            raise BudgetError(f"Expected 0 < count={self.count} <= {_MOST_STEPS} steps.")
+        whole_number(self.count, "count", most=_MOST_STEPS, error=BudgetError)
         if not isinstance(self.sampling, SUBSAMPLING):
             raise BudgetError(
                 "Expected sampling to be Everyone(), Poisson(rate) or WithoutReplacement(size, "
                 f"population) of tacit.subsampling, got {self.sampling!r}."
             )
-        if self.geometry not in GEOMETRIES:
-            raise BudgetError(f"Expected geometry={self.geometry!r} among {', '.join(GEOMETRIES)}.")
-        if not (isinstance(self.numbers, int) and 0 < self.numbers <= 10**8):
-            raise BudgetError(f"Expected 0 < numbers={self.numbers} <= 10**8.")
+        one_of(self.geometry, "geometry", GEOMETRIES, BudgetError)
+        whole_number(self.numbers, "numbers", most=10**8, error=BudgetError)
         match self.mechanism:
             case Gaussian(noise_multiplier=None):
                 raise BudgetError(
@@ -158,8 +150,7 @@ class Plan:
         if delta is None:
             raise BudgetError("Expected a plan to name a delta, for example delta=1e-6.")
         pure = all(isinstance(some.mechanism, (Laplace, Exponential)) for some in steps)
-        object.__setattr__(self, "steps", tuple(steps))
-        object.__setattr__(self, "delta", delta_of(delta, zero=pure))
+        set_fields(self, steps=steps, delta=delta_of(delta, zero=pure))
 
     @property
     def count(self) -> int:
@@ -173,14 +164,3 @@ class Plan:
         with reading("plan", BudgetError):
             steps = [Steps.from_dict(some) for some in facts["steps"]]
             return cls(*steps, delta=facts["delta"])
-
-
-def _rate(rate: float) -> float:
-    if isinstance(rate, bool) or not isinstance(rate, (int, float)):
-        raise BudgetError(f"Expected 0 < sampling rate {rate!r} <= 1.")
-    rate = float(rate)  # first: what is checked is what is kept
-    if not 0 < rate <= 1:
-        raise BudgetError(f"Expected 0 < sampling rate {rate!r} <= 1.")
-    if rate < 1e-6:
-        raise BudgetError(f"Expected a sampling rate of at least 1e-6, got {rate!r}.")
-    return rate

@@ -223,15 +223,7 @@ def _scatter(name: str) -> Callable[..., Any]:
     def apply(*values: Any, update_jaxpr: None, update_consts: None, **parameters: Any) -> Any:
         from jax import lax
 
-        functions = {
-            "scatter": lax.scatter,
-            "scatter-add": lax.scatter_add,
-            "scatter-max": lax.scatter_max,
-            "scatter-min": lax.scatter_min,
-            "scatter-mul": lax.scatter_mul,
-            "scatter-sub": lax.scatter_sub,
-        }
-        return functions[name](*values, **parameters)
+        return getattr(lax, name.replace("-", "_"))(*values, **parameters)
 
     return apply
 

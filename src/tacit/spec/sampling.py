@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypedDict
 
+from tacit.spec.checks import is_whole, one_of, whole_number
 from tacit.spec.errors import ModelError
 
 NoiseHandling = Literal["aware", "plugin"]
@@ -21,7 +22,7 @@ class SamplingOptions(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Sampling:
-    """The same, checked, with defaults. `seed` steers these draws and never the privacy noise.
+    """`SamplingOptions`, checked. `seed` steers these draws and never the privacy noise.
 
     `noise="aware"` treats the true statistics as unknown; `noise="plugin"` projects the noisy
     ones onto the valid range and believes them, as the papers do, and is overconfident.
@@ -41,12 +42,8 @@ class Sampling:
         return cls(**{key: value for key, value in options.items() if value is not None})  # type: ignore[arg-type]
 
     def __post_init__(self) -> None:
-        for what, value in (("draws", self.draws), ("chains", self.chains)):
-            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 10**7:
-                raise ModelError(f"Expected {what}={value!r} to be a whole number from 1 to 1e7.")
-        if self.seed is not None and (
-            isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0
-        ):
+        whole_number(self.draws, "draws", most=10**7)
+        whole_number(self.chains, "chains", most=10**7)
+        if self.seed is not None and not is_whole(self.seed, 0, 2**1000):
             raise ModelError(f"Expected seed={self.seed!r} to be a whole number >= 0.")
-        if self.noise not in ("aware", "plugin"):
-            raise ModelError(f"Expected noise='aware' or noise='plugin', got {self.noise!r}.")
+        one_of(self.noise, "noise", ("aware", "plugin"), ModelError)

@@ -8,8 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from tacit.spec.columns import COLUMNS, Column, column_from_dict, column_name, whole
+from tacit.spec.checks import set_fields, whole_number
+from tacit.spec.columns import COLUMNS, Column, column_from_dict, column_name
 from tacit.spec.errors import SchemaError
+from tacit.spec.wire import plain
 
 Neighbours = Literal["replace_one", "add_remove"]
 
@@ -70,16 +72,11 @@ class Schema:
                 f"Expected max_rows_per_unit beside unit={unit!r}: how many rows of one "
                 "unit may count, for example max_rows_per_unit=3."
             )
-        rows = 1 if max_rows_per_unit is None else whole(max_rows_per_unit, "max_rows_per_unit")
-        if not 1 <= rows <= 10**6:
-            raise SchemaError(f"Expected max_rows_per_unit={rows} from 1 to 1000000.")
-        if max_units is not None and not 1 <= whole(max_units, "max_units") <= 10**12:
-            raise SchemaError(f"Expected max_units={max_units} from 1 to 1e12.")
-        object.__setattr__(self, "columns", tuple(columns))
-        object.__setattr__(self, "unit", unit)
-        object.__setattr__(self, "max_rows_per_unit", rows)
-        object.__setattr__(self, "max_units", max_units)
-        object.__setattr__(self, "neighbours", neighbours)
+        k = whole_number(max_rows_per_unit, "max_rows_per_unit", 1, most=10**6, error=SchemaError)
+        if max_units is not None:
+            whole_number(max_units, "max_units", most=10**12, error=SchemaError)
+        set_fields(self, columns=columns, unit=unit, max_rows_per_unit=k)
+        set_fields(self, max_units=max_units, neighbours=neighbours)
 
     def __getitem__(self, name: str) -> Column:
         for column in self.columns:
@@ -99,7 +96,7 @@ class Schema:
     def to_dict(self) -> dict[str, Any]:
         return {
             "columns": [
-                {"type": type(c).__name__.lower(), **{k: _plain(v) for k, v in vars(c).items()}}
+                {"type": type(c).__name__.lower(), **{k: plain(v) for k, v in vars(c).items()}}
                 for c in self.columns
             ],
             "unit": self.unit,
@@ -153,7 +150,3 @@ class Schema:
                 ")",
             ]
         )
-
-
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value

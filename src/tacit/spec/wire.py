@@ -35,7 +35,7 @@ def to_json(facts: Any) -> str:
     >>> from_json(to_json({"a": np.arange(3)}))["a"]
     array([0, 1, 2])
     """
-    return json.dumps(facts, default=_plain)
+    return json.dumps(facts, default=_json)
 
 
 def from_json(text: str | bytes) -> Any:
@@ -67,7 +67,7 @@ class Record:
 
     def to_dict(self) -> dict[str, Any]:
         names = (field.name for field in fields(self))  # type: ignore[arg-type]
-        values = {name: _facts(getattr(self, name)) for name in names}
+        values = {name: plain(getattr(self, name)) for name in names}
         return {"type": type(self).__name__, **values}
 
     @classmethod
@@ -93,11 +93,12 @@ def _parts(hint: Any) -> list[Any]:
     return [*found, hint] if hasattr(hint, "from_dict") else found
 
 
-def _facts(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """A value as facts; arrays stay as they are."""
     if hasattr(value, "to_dict"):
         return value.to_dict()
     if isinstance(value, (tuple, list)):
-        return [_facts(part) for part in value]
+        return [plain(part) for part in value]
     return None if isinstance(value, float) and math.isinf(value) else value  # JSON has no inf
 
 
@@ -134,7 +135,7 @@ def described(facts: Any) -> Any:
             return facts
 
 
-def _plain(value: Any) -> Any:
+def _json(value: Any) -> Any:
     if isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
         little = np.ascontiguousarray(value).astype(value.dtype.newbyteorder("<"))
         raw = base64.b64encode(little.tobytes()).decode()
@@ -177,5 +178,5 @@ def _feed(facts: Any, found: Any) -> None:
             for value in facts:
                 _feed(value, found)
         case _:
-            text = json.dumps(facts, default=_plain).encode()
+            text = json.dumps(facts, default=_json).encode()
             found.update(b"v%d:%b" % (len(text), text))
