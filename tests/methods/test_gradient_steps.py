@@ -7,10 +7,11 @@ from many walkers side by side: the false-alarm rate of each comparison is below
 import numpy as np
 import pytest
 
-from tacit.infer.second_moments import curvature_of, eigen_floored, packed_size, unpacked
+from tacit.infer.second_moments import curvature_of, eigen_floored
 from tacit.methods.sgfs import scoring_step
 from tacit.methods.sghmc import Moving, hamiltonian_step, thermostat_step
 from tacit.methods.sgld import langevin_step
+from tacit.spec.packing import packed_size, symmetric
 
 PRECISION, WALKERS = 40.0, 4000
 # Of the variance of 4,000 independent draws: its own error is 1 / sqrt(2000), five of them 11%.
@@ -106,7 +107,7 @@ def test_packing_keeps_the_norm_and_comes_back():
     packed = np.where(first == second, 1.0, 2**0.5) * a[first, second]
     assert packed.size == packed_size(5)
     assert np.linalg.norm(packed) == pytest.approx(np.linalg.norm(a))
-    np.testing.assert_allclose(unpacked(packed, 5), a)
+    np.testing.assert_allclose(symmetric(packed, 5), a)
     values, ways, share = eigen_floored(a, 0.0, 2 * np.eye(5))
     np.testing.assert_allclose(ways * (values - 2) @ ways.T, a)
     np.testing.assert_allclose(share, values - 2)

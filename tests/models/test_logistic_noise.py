@@ -9,7 +9,7 @@ from scipy.stats import chi2
 import tacit
 from tacit.infer.newton import Curvature, NoisyGradient, draw
 from tacit.models.logistic_variational import Augmented
-from tacit.spec.newton import upper
+from tacit.spec.packing import upper
 from tacit.spec.variational import Setting, Sums
 
 AT, SD, PULLED = np.array([0.5, 2.0, -1.0]), 3.0, 0.7

@@ -11,7 +11,7 @@ import tacit
 from tacit.kernels import KERNELS
 from tacit.models import model_from_description
 from tacit.models.description import describe
-from tacit.spec.newton import symmetric, upper
+from tacit.spec.packing import symmetric, upper
 from tacit.spec.variational import Setting
 from tests.contracts.test_models import RELATIONS, SCHEMAS, STEPWISE, schema, table
 

@@ -1,26 +1,10 @@
-"""Symmetric matrices packed as vectors of equal norm, and precisions from noisy ones."""
+"""Precisions from noisy second moments."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 import numpy as np
-
-
-def packed_size(size: int) -> int:
-    return size * (size + 1) // 2
-
-
-def unpacked(vector: np.ndarray, size: int) -> np.ndarray:
-    """Return the symmetric matrix packed in `vector`.
-
-    The vector is its upper triangle by rows, with off-diagonal entries times sqrt(2).
-    """
-    upper = np.triu_indices(size)
-    scale = np.where(upper[0] == upper[1], 1.0, 0.5**0.5)
-    matrix = np.zeros((size, size))
-    matrix[upper] = vector * scale
-    return matrix + np.triu(matrix, 1).T
 
 
 def eigen_floored(

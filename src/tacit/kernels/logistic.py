@@ -63,7 +63,7 @@ def _multiply(x, size, factor):
 
 @compiled
 def _write_squares(x, size, weight, out, start):
-    """Write the upper triangle of weight * x x', `size` numbers of x, from out[start] on."""
+    """Write weight * x x', packed as in `tacit.spec.packing`, from out[start] on."""
     for i in range(size):
         factor = weight * x[i]
         if factor != 0:  # most levels are not the row's

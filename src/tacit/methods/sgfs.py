@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tacit.infer.second_moments import curvature_of, eigen_floored, packed_size, unpacked
+from tacit.infer.second_moments import curvature_of, eigen_floored
 from tacit.kernels import KERNELS
 from tacit.methods.gradient_sampler import GradientSampler, Setting
 from tacit.spec.errors import ModelError
 from tacit.spec.kernels import Contribution, Kernel
+from tacit.spec.packing import packed_size, symmetric
 from tacit.spec.programs import trace
 from tacit.spec.release import Release
 from tacit.spec.sums import Bound, BoundedSum
@@ -88,7 +89,7 @@ class ScoringWalker:
         if steps <= 10 or steps % 10 == 0:  # an average over all steps changes slowly
             sd = release.noise[1].scale / rate * min(1.0, 4 / (3 * steps)) ** 0.5
             prior = curvature_of(setting.gradients.log_prior_gradient, theta)
-            precision = eigen_floored(unpacked(squares / rate, size), sd, prior)
+            precision = eigen_floored(symmetric(squares / rate, size), sd, prior)
         values, axes, share = precision
         theta = scoring_step(
             theta,

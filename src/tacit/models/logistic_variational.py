@@ -29,7 +29,7 @@ from tacit.infer.newton import (
 )
 from tacit.spec.design import Design
 from tacit.spec.kernels import Kernel
-from tacit.spec.newton import symmetric, upper
+from tacit.spec.packing import symmetric, upper
 from tacit.spec.sampling import Sampling
 from tacit.spec.sums import BoundedSum
 from tacit.spec.variational import PilotQuery, Setting, Sums, Variational, VIPSSchedule

@@ -18,7 +18,7 @@ from tacit.infer.mixtures import (
 )
 from tacit.kernels.mixtures import BINS
 from tacit.spec.kernels import Kernel
-from tacit.spec.newton import symmetric
+from tacit.spec.packing import symmetric
 from tacit.spec.release import Release
 from tacit.spec.sums import BoundedSum
 from tacit.spec.variational import PilotQuery, Setting

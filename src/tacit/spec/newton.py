@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tacit.spec.packing import symmetric
 from tacit.spec.sums import BoundedSum
 
 
@@ -42,23 +43,5 @@ CURVATURE = 2.0
 
 
 def unpacked(vector: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """The gradient and the negative Hessian from a released `gradient_and_hessian_at`.
-
-    The Hessian's upper triangle follows row by row, what is off the diagonal times the root of 2,
-    so that its norm is that of the matrix.
-    """
+    """The gradient and the negative Hessian, which is packed, from `gradient_and_hessian_at`."""
     return vector[:size], symmetric(vector[size:] / CURVATURE, size)
-
-
-def upper(matrix: np.ndarray) -> np.ndarray:
-    """The upper triangle of a symmetric matrix, as `unpacked` has it: the norm stays the same."""
-    full = np.sqrt(2) * matrix - (np.sqrt(2) - 1) * np.diag(np.diag(matrix))
-    return np.asarray(full[np.triu_indices(len(matrix))])
-
-
-def symmetric(vector: np.ndarray, size: int) -> np.ndarray:
-    """The symmetric matrix of which this is the upper triangle, as `unpacked` has it."""
-    matrix = np.zeros((size, size))
-    matrix[np.triu_indices(size)] = vector
-    above = np.triu(matrix, 1) / np.sqrt(2)
-    return np.diag(np.diag(matrix)) + above + above.T
