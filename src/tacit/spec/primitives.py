@@ -1,10 +1,10 @@
 """The closed table of JAX's primitive operations that a program may use, and their parameters.
 
 Each operation is listed with the name and type of every parameter. A parameter is written as JSON
-and read back by its type, so that no value names a class, a function or an attribute. An operation
-or a parameter that is not listed is refused: callbacks, printing, collectives (`psum`), references
-(`get`), uncleared memory (`empty2`), chance without a key (`rng_uniform`) and series whose number
-of terms has no limit (`igamma`) are not.
+and read back by its type (`written`, `read`), so that no value names a class, a function or an
+attribute. An operation or a parameter that is not listed is refused: callbacks, printing,
+collectives (`psum`), references (`get`), uncleared memory (`empty2`), chance without a key
+(`rng_uniform`) and series whose number of terms has no limit (`igamma`) are not.
 """
 
 from __future__ import annotations
@@ -20,6 +20,12 @@ from tacit.spec.errors import QueryError
 
 NOTHING = "Nothing was charged or read."
 MOST_ROUNDS = 100_000
+DTYPES = (
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "float32", "float64", "complex64", "complex128"),
+)
+WIDE = ("int64", "uint64", "float64", "complex128")  # only with jax_enable_x64
+MOST_INTEGERS, LARGEST_INTEGER = 10_000, 2**31
 _SCATTER = "dimension_numbers:scatter indices_are_sorted:bool unique_indices:bool mode:mode"
 _WINDOW = (
     "window_dimensions:ints window_strides:ints padding:ints base_dilation:ints "
@@ -285,3 +291,120 @@ _INDICES = {
     "dynamic_update_slice": slice(2, None),
     **dict.fromkeys(("gather", *_SCATTERS), slice(1, 2)),
 }
+
+
+def written(kind: str, value: Any, program: Callable[[Any], Any]) -> Any:
+    """A parameter as JSON; raises ValueError or TypeError where its type does not allow it."""
+    match kind:
+        case "none" | "dropped" | "strong":
+            if kind == "none" and value is not None:
+                raise ValueError
+            return None
+        case "int" | "bool":
+            return bool(value) if kind == "bool" else int(value)
+        case "number" if isinstance(value, (bool, int, np.integer)):
+            return value if isinstance(value, bool) else int(value)
+        case "program":
+            return program(value)
+        case "programs":
+            return [program(part) for part in value]
+        case _ if value is None:
+            return None
+        case "number":
+            return float(value).hex()
+        case "dtype":
+            return dtype_name(value)
+        case "ints" | "gather" | "scatter" | "convolution":
+            return _lists(tuple(value) if kind != "ints" else value)
+        case "precision" if isinstance(value, tuple):
+            return [_name(kind, part) for part in value]
+    return _name(kind, value)
+
+
+def read(kind: str, value: Any, program: Callable[[Any], Any], x64: bool) -> Any:
+    """A parameter from JSON; raises ValueError or TypeError where its type does not allow it."""
+    match kind, value:
+        case (("none" | "dropped" | "strong"), _):
+            return False if kind == "strong" else None
+        case (("bool" | "number"), bool()):
+            return value
+        case (("ints" | "number" | "dtype" | "precision"), None):
+            return None
+        case (("int" | "number"), int()):
+            return _integer(value)
+        case "number", str():
+            return float.fromhex(value)
+        case "ints", _:
+            return _tuples(value)
+        case "dtype", _:
+            return dtype_of(value, x64)
+        case "program", _:
+            return program(value)
+        case "programs", [_, *_]:
+            return tuple(program(part) for part in value)
+        case (("gather" | "scatter" | "convolution"), list()):
+            return _named()[kind](*_tuples(value))
+        case "precision", [first, second]:
+            return _named()[kind][first], _named()[kind][second]
+        case (("generator" | "mode" | "precision" | "rounding" | "fft"), str()):
+            return _named()[kind][value]
+    raise ValueError
+
+
+def dtype_name(dtype: Any) -> str:
+    if dtype == key_dtype():
+        return "key"
+    name = np.dtype(dtype).name
+    if name not in DTYPES:
+        raise ValueError
+    return name
+
+
+def dtype_of(name: Any, x64: bool, keys: bool = False) -> Any:
+    """A type of numbers by its name; raises ValueError for any that is not listed."""
+    if keys and name == "key":
+        return key_dtype()
+    if not isinstance(name, str) or name not in DTYPES or (name in WIDE and not x64):
+        raise ValueError
+    return np.dtype(name)
+
+
+@cache
+def _named() -> dict[str, Any]:
+    """The classes of parameters with parts, and the values of those that have names."""
+    from jax import lax
+
+    return {
+        "gather": lax.GatherDimensionNumbers,
+        "scatter": lax.ScatterDimensionNumbers,
+        "convolution": lax.ConvDimensionNumbers,
+        "generator": {"threefry2x32": generator()},
+        "mode": dict(lax.GatherScatterMode.__members__),
+        "precision": dict(lax.Precision.__members__),
+        "rounding": dict(lax.RoundingMethod.__members__),
+        "fft": dict(lax.FftType.__members__),
+    }
+
+
+def _name(kind: str, value: Any) -> str:
+    return next(name for name, member in _named()[kind].items() if member == value)
+
+
+def _integer(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or abs(value) > LARGEST_INTEGER:
+        raise ValueError
+    return value
+
+
+def _lists(value: Any) -> Any:
+    if value is None or isinstance(value, (tuple, list)):
+        return None if value is None else [_lists(part) for part in value]
+    return int(value)
+
+
+def _tuples(value: Any, depth: int = 3) -> Any:
+    if not isinstance(value, list):
+        return _integer(value)
+    if not depth or len(value) > MOST_INTEGERS:
+        raise ValueError
+    return tuple(_tuples(part, depth - 1) for part in value)

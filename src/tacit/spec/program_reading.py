@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from tacit.spec.checks import is_whole
 from tacit.spec.errors import QueryError
 from tacit.spec.primitives import (
     FOREIGN,
@@ -25,12 +26,13 @@ from tacit.spec.primitives import (
     MOST_ROUNDS,
     NOTHING,
     Operation,
+    dtype_of,
     identities,
     inlined,
     operations,
+    read,
     unknown,
 )
-from tacit.spec.program_values import dtype_of, read
 from tacit.spec.program_writing import MOST_EQUATIONS
 
 FORMAT = "tacit-program/1"
@@ -128,17 +130,17 @@ class _Reader:
         name, given, inputs, results = item
         operation = operations().get(name)
         if operation is None:
-            raise unknown(_short(name))
-        if not _whole(results, 1, MOST_VALUES):
+            raise unknown(repr(name[:40]))
+        if not is_whole(results, 1, MOST_VALUES):
             raise _refused(f"a number of results of {name!r} from 1 to {MOST_VALUES}")
         kinds = operation.parameters
         written = {key for key, kind in kinds.items() if kind not in ("none", "dropped", "strong")}
         if not isinstance(given, dict) or set(given) != written:
             raise _refused(f"the parameters {', '.join(sorted(written)) or '(none)'} of {name!r}")
         if name == "scan":
-            if not _whole(given["length"], 0, MOST_LENGTH):
+            if not is_whole(given["length"], 0, MOST_LENGTH):
                 raise _refused(f"a scan of at most {MOST_LENGTH} rounds")
-            if not _whole(given["unroll"], 1, MOST_UNROLLED):
+            if not is_whole(given["unroll"], 1, MOST_UNROLLED):
                 raise _refused(f"a scan unrolled at most {MOST_UNROLLED} times")
             times, copies = times * max(1, given["length"]), copies * given["unroll"]
         if name == "while":
@@ -234,7 +236,7 @@ def rebuilt(text: str) -> Rebuilt:
     if not isinstance(data, dict) or data.pop("format", None) != FORMAT:
         raise _refused(f"a program in the format {FORMAT!r}")
     size = data.pop("size", None)
-    if not _whole(size, 1, MOST_NUMBERS):
+    if not is_whole(size, 1, MOST_NUMBERS):
         raise _refused("the number of the program's results as its size")
     inputs = data.get("inputs")
     first = inputs[0] if isinstance(inputs, list) and inputs else None
@@ -333,23 +335,15 @@ def _work(name: str, params: dict[str, Any], inputs: list[Any], outputs: list[An
 def _shape(value: Any, most: int) -> tuple[int, ...]:
     if not isinstance(value, list) or len(value) > MOST_AXES:
         raise _refused(f"shapes with at most {MOST_AXES} axes")
-    if not all(_whole(side, 0, most) for side in value) or math.prod(value) > most:
+    if not all(is_whole(side, 0, most) for side in value) or math.prod(value) > most:
         raise _refused(f"shapes of at most {most} numbers")
     return tuple(value)
 
 
 def _places(value: Any, known: int) -> list[int]:
-    if not isinstance(value, list) or not all(_whole(place, 0, known - 1) for place in value):
+    if not isinstance(value, list) or not all(is_whole(place, 0, known - 1) for place in value):
         raise _refused("inputs that were computed before they are used")
     return value
-
-
-def _whole(value: Any, low: int, high: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
-
-
-def _short(value: str) -> str:
-    return repr(value[:40])
 
 
 def _refused(what: str) -> QueryError:
