@@ -7,8 +7,9 @@ a temperature, which the wall derives from the mechanism and from what it enforc
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from tacit.spec.checks import (
     distinct_columns,
@@ -67,8 +68,7 @@ class BoundedNormal(Record):
     """The mean of a column whose standard deviation is known, between `low` and `high`.
 
     `prior` is the (mean, sd) of a normal law, which is kept within the same bounds. These may be
-    -inf and inf, or None: nothing is cut off, and privacy needs a delta and a public number of
-    rows.
+    -inf and inf: nothing is cut off, and privacy needs a delta and a public number of rows.
     """
 
     column: str
@@ -80,10 +80,8 @@ class BoundedNormal(Record):
     def __post_init__(self) -> None:
         if not isinstance(self.prior, (tuple, list)) or len(self.prior) != 2:
             raise QueryError(f"Expected prior=(mean, sd), got {self.prior!r}.")
-        if (self.low, self.high) in ((None, None), (-math.inf, math.inf)):
-            set_fields(self, low=-math.inf, high=math.inf)
-        ends = (self.low, self.high) if self.low != -math.inf else ()
-        numbers = (self.sd, *self.prior, *ends)
+        ends = (self.low, self.high)
+        numbers = (self.sd, *self.prior, *(() if ends == (-math.inf, math.inf) else ends))
         if not all(is_number(x) and abs(x) <= 1e100 for x in numbers):
             raise QueryError(
                 "Expected finite numbers for sd, prior, low and high; or low=-inf and high=inf, "
@@ -109,6 +107,11 @@ class BoundedNormal(Record):
         if self.bounded:
             return self.low, self.high - self.low
         return self.prior[0], self.prior[1] * math.sqrt(prior_temperature)
+
+    @classmethod
+    def from_dict(cls, facts: Mapping[str, Any]) -> Self:
+        ends = {"low": -math.inf, "high": math.inf}  # written as None
+        return super().from_dict({**facts, **{k: v for k, v in ends.items() if facts[k] is None}})
 
 
 @dataclass(frozen=True)
