@@ -18,12 +18,19 @@ from tacit.spec.schema import Schema
 
 @dataclass(frozen=True)
 class Documents:
-    """Document i has the words from `offsets[i]` to `offsets[i + 1]`; a unit's lie side by side."""
+    """Document i has the words from `offsets[i]` to `offsets[i + 1]`; a unit's lie side by side.
+
+    No array can be written to.
+    """
 
     offsets: np.ndarray = field(repr=False)
     words: np.ndarray = field(repr=False)
     weights: np.ndarray = field(repr=False)
     starts: np.ndarray = field(repr=False)
+
+    def __post_init__(self) -> None:
+        for array in self.arrays:
+            array.setflags(write=False)
 
     @property
     def units(self) -> int:
@@ -65,15 +72,8 @@ class DocumentSource:
         if self.owners is not None:
             kept, starts = _grouped(self.owners, self.most)
             matrix = matrix[kept]
-        arrays = (
-            matrix.indptr.astype(np.int64),
-            matrix.indices.astype(np.int32),
-            matrix.data,
-            starts.astype(np.int64),
-        )
-        for array in arrays:
-            array.setflags(write=False)
-        return Documents(*arrays)
+        offsets, words = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32)
+        return Documents(offsets, words, matrix.data, starts.astype(np.int64))
 
 
 def _sound(matrix: Any) -> csr_matrix:

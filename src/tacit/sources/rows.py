@@ -116,7 +116,7 @@ def count_units(source: Source, schema: Schema) -> int:
 
 @dataclass(frozen=True)
 class Rows:
-    """The columns of a query, a unit's rows side by side. Neither can be written to.
+    """The columns of a query, a unit's rows side by side. No array can be written to.
 
     Unit i has the rows from `starts[i]` to `starts[i + 1]`; a row is `complete` if no value of it
     is missing.
@@ -125,8 +125,11 @@ class Rows:
     values: np.ndarray = field(repr=False)
     complete: np.ndarray = field(repr=False)
     starts: np.ndarray = field(repr=False)
-
     _by_dtype: dict[Any, np.ndarray] = field(default_factory=dict, repr=False, init=False)
+
+    def __post_init__(self) -> None:
+        for array in (self.values, self.complete, self.starts):
+            array.setflags(write=False)
 
     @property
     def units(self) -> int:
@@ -148,7 +151,4 @@ def load_rows(source: Source, schema: Schema, names: tuple[str, ...]) -> Rows:
         firsts.append(batch.first)
     values, first = np.concatenate(parts), np.concatenate(firsts)
     starts = np.append(np.flatnonzero(first), len(values))
-    rows = Rows(np.ascontiguousarray(values), np.all(np.isfinite(values), axis=1), starts)
-    for array in (rows.values, rows.complete, rows.starts):
-        array.setflags(write=False)
-    return rows
+    return Rows(np.ascontiguousarray(values), np.all(np.isfinite(values), axis=1), starts)

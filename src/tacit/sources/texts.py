@@ -83,10 +83,8 @@ class TextSource:
 def _documents(
     lengths: np.ndarray, words: np.ndarray, weights: np.ndarray, starts: np.ndarray
 ) -> Documents:
-    offsets, starts = np.append(0, np.cumsum(lengths)).astype(np.int64), starts.astype(np.int64)
-    for array in (offsets, starts):
-        array.setflags(write=False)
-    return Documents(offsets, words, weights, starts)
+    offsets = np.append(0, np.cumsum(lengths)).astype(np.int64)
+    return Documents(offsets, words, weights, starts.astype(np.int64))
 
 
 def _slices(texts: pa.Array) -> Iterator[pa.Array]:
@@ -125,8 +123,4 @@ def open_texts(table: Source, schema: Schema) -> TextSource:
 def _mapped(file: IO[bytes], dtype: type, size: int) -> np.ndarray:
     """What was written, as an array that is read from disk where it is looked at."""
     file.flush()
-    if size == 0:
-        empty: np.ndarray = np.zeros(0, dtype)
-        empty.setflags(write=False)
-        return empty
-    return np.asarray(np.memmap(file, dtype, "r", shape=(size,)))
+    return np.asarray(np.memmap(file, dtype, "r", shape=(size,))) if size else np.zeros(0, dtype)

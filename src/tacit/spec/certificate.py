@@ -40,16 +40,20 @@ class Certificate:
     data: Literal["private", "public data", "released elsewhere"] = "private"
 
     def assuming(self, more: tuple[str, ...]) -> Certificate:
-        """The same under further assumptions."""
+        """The certificate with further assumptions."""
         return replace(self, assumptions=self.assumptions + more) if more else self
 
+    def replayed(self, time: str) -> Certificate:
+        """The certificate of an answer that was stored at this time and is given again."""
+        note = f"answered again from the ledger: first released {time}; "
+        return self.assuming((note + "data that changed since are not in it",))
+
     def to_dict(self) -> dict[str, Any]:
-        facts = dict(vars(self))
-        facts["epsilon"], facts["delta"] = str(self.epsilon), str(self.delta)
-        facts["events"] = [dict(event) for event in self.events]
-        facts["assumptions"] = list(self.assumptions)
-        facts["ledger"] = None if self.ledger is None else dict(vars(self.ledger))
-        return facts
+        exact = {"epsilon": str(self.epsilon), "delta": str(self.delta)}
+        ledger = None if self.ledger is None else dict(vars(self.ledger))
+        events = [dict(event) for event in self.events]
+        lists = {"events": events, "assumptions": list(self.assumptions)}
+        return {**vars(self), **exact, **lists, "ledger": ledger}
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> Certificate:

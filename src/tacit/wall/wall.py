@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -22,9 +23,8 @@ from tacit.spec.release import Noise, Release
 from tacit.spec.schema import Schema
 from tacit.spec.wire import digest
 from tacit.wall.answers import TIERS, Answer, Answers, calibrated, describe, publish
-from tacit.wall.ledger import Ledger
+from tacit.wall.ledger import Ledger, Stored
 from tacit.wall.noise import os_entropy
-from tacit.wall.replay import replayed
 from tacit.wall.shield import shielded, without_locals
 from tacit.wall.steps.kept import AnswerStore, KeptLease
 from tacit.wall.steps.lease import Lease, Loaded
@@ -132,7 +132,7 @@ class Wall:
         # proof: charge-then-read. Durable before the next line; never undone.
         charge = self._ledger.charge(cost, event, name, digest([event, str(cost)]), takeover=True)
         if charge.stored is not None:
-            return replayed(charge.stored)
+            return _replayed(charge.stored)
         integers, units = self._sampled(answer, calibration.noise)
         certificate = self._certificate(cost, calibration.accountant, (event,), charge.mark)
         certificate = certificate.assuming(answer.assumptions + calibration.assumptions)
@@ -154,7 +154,7 @@ class Wall:
                 f"{error} The data were read and the budget is spent: ask again under the name "
                 f"{name!r}, which is answered without another charge."
             ) from None
-        return release if stored is None else replayed(stored)
+        return release if stored is None else _replayed(stored)
 
     @without_locals
     def prepay(self, plan: Plan, *, name: str | None = None) -> Lease | KeptLease:
@@ -227,6 +227,11 @@ class Wall:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("A Wall cannot be copied or pickled; open it again from its source.")
+
+
+def _replayed(stored: Stored) -> Release:
+    release = Release.from_json(stored.body)
+    return replace(release, certificate=release.certificate.replayed(stored.time))
 
 
 def _check_name(name: Any) -> None:

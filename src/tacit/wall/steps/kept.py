@@ -15,6 +15,7 @@ import threading
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
@@ -27,7 +28,6 @@ from tacit.spec.plan import Plan
 from tacit.spec.queries import Query
 from tacit.spec.release import Release
 from tacit.spec.wire import digest, from_json, to_json
-from tacit.wall.replay import marked
 from tacit.wall.shield import without_locals
 from tacit.wall.steps.lease import Lease
 
@@ -71,7 +71,8 @@ class Answer(NamedTuple):
         rest = from_json(self.facts)
         time = rest.pop("time")
         release = Release.from_dict({**rest, "query": facts, "integers": integers})
-        return marked(release, time) if again else release
+        certificate = release.certificate.replayed(time) if again else release.certificate
+        return replace(release, certificate=certificate)
 
 
 def _sealed(question: str, facts: str, integers: bytes) -> str:
