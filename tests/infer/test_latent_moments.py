@@ -172,7 +172,7 @@ def test_little_noise_is_reached(noise):
     age = rng.normal(50, 10, n)
     bmi = 15 + 0.2 * age + rng.normal(0, 3, n)
     products = {"age": age, "bmi": bmi, "age*age": age**2, "age*bmi": age * bmi, "bmi*bmi": bmi**2}
-    release = tacit.Release.from_table(
+    release = tacit.release_from_table(
         {"rows": n} | {name: float(values.sum()) for name, values in products.items()},
         schema=tacit.Schema(
             tacit.Real("age", 0, 100), tacit.Real("bmi", 10, 60), neighbours="add_remove"
