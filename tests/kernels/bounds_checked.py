@@ -12,6 +12,7 @@ import numpy as np
 
 from tacit.kernels import KERNELS
 from tacit.spec.errors import QueryError
+from tests.kernels.examples import EXAMPLES
 from tests.kernels.units import Case, mutations, run, units_of
 
 VALID, MUTATED, KEPT = 200, 40, 20
@@ -34,7 +35,7 @@ def main(path: str) -> None:
         refused = accepted = 0
         for seed in range(VALID):
             rng = np.random.default_rng(seed)
-            case = Case.of(kernel, kernel.example(rng))
+            case = Case.of(kernel, EXAMPLES[name](rng))
             kernel.check(case.state, case.columns, case.shapes)
             results = [run(kernel, unit, case) for unit in units_of(kernel, case, rng)]
             if seed < KEPT:

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from tacit.kernels import AnyKernel, DocumentKernel
-from tacit.kernels.kernel import Example
+from tacit.kernels.kernel import arrays_of
 from tacit.spec.columns import Categorical, Column, Integer, Real, Time, Tokens
+from tests.kernels.examples import Example
 
 
 @dataclass(frozen=True)
@@ -134,10 +135,10 @@ def _resized(array: np.ndarray) -> Iterator[np.ndarray]:
 
 def _with_resized_axes(kernel: AnyKernel, state: Any) -> Iterator[tuple[np.ndarray, ...]]:
     """Each named axis shorter or longer by one, in all arrays alike: only the rules can refuse."""
-    for name in {axis for array in kernel.state for axis in array.axes}:
+    for name in {axis for array in arrays_of(kernel.layout) for axis in array.axes}:
         for longer in (False, True):
             changed = []
-            for declared, array in zip(kernel.state, state):
+            for declared, array in zip(arrays_of(kernel.layout), state):
                 other = array
                 for axis in np.flatnonzero([each == name for each in declared.axes]):
                     other = list(_resized_along(other, int(axis)))[longer]

@@ -111,7 +111,6 @@ OWN = {
     ("steps/loops.py", "kernel"),  # of the registry, see below
     ("steps/sums.py", "self.start"),  # a method of the answer
     ("sources/cells.py", "getattr(pa.types, f'is_{kind}')"),
-    ("kernels/logistic_examples.py", "blocks"),  # for synthetic input of the contract test
 }
 
 

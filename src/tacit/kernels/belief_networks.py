@@ -9,10 +9,8 @@ import math
 import numpy as np
 
 from tacit.kernels.compiling import compiled
-from tacit.kernels.kernel import Array, Example, Given, RowKernel
+from tacit.kernels.kernel import Given, RowKernel
 from tacit.kernels.logistic import expected_polya_gamma
-from tacit.spec.columns import Categorical
-from tacit.spec.sums import Bound
 
 MOST_ROUNDS = 1000
 
@@ -78,49 +76,24 @@ def _weight(moments, h):
     return expected_polya_gamma(square)
 
 
-def _numbers(visible: int, hidden: int) -> int:
-    size = hidden + 1
-    return size + visible * size + visible * (size * (size + 1) // 2 - hidden)
-
-
 def _rules(given: Given) -> int:
-    visible, hidden = given.sizes["visible"], given.sizes["hidden"]
+    visible, hidden, size = (given.sizes[axis] for axis in ("visible", "hidden", "units"))
     given.expect_columns(visible)
     for j in range(visible):
         low, high = given.range_of(j)
         given.expect(low >= 0 and high <= 1, f"column {j} to have two levels")
-    given.expect(given.sizes["units"] == hidden + 1, f"mean and moments of {hidden + 1} units")
+    given.expect(size == hidden + 1, f"mean and moments of {hidden + 1} units")
     rounds = int(given.arrays["rounds"][0])
     given.expect(0 <= rounds <= MOST_ROUNDS, f"rounds={rounds} from 0 to {MOST_ROUNDS}")
-    return _numbers(visible, hidden)
-
-
-def _example(rng: np.random.Generator) -> Example:
-    visible, hidden = (int(n) for n in rng.integers(1, 5, 2))
-    spread = 10.0 ** rng.integers(-2, 3)
-    mean = rng.normal(size=(visible, hidden + 1)) * spread
-    state = (
-        rng.normal(size=hidden) * spread,
-        mean,
-        mean[:, :, None] * mean[:, None] + rng.uniform(0, 1) * np.eye(hidden + 1),
-        rng.integers(0, 9, 1),
-    )
-    columns = tuple(Categorical(f"x{j}", ("no", "yes")) for j in range(visible))
-    block = Bound(_numbers(visible, hidden), 1 + 1e-9, geometry="box")
-    return Example(columns, state, (block,))
+    return size + visible * size + visible * (size * (size + 1) // 2 - hidden)
 
 
 KERNELS = (
     RowKernel(
         "belief_network.expected_statistics",
         expected_statistics,
-        (
-            Array("log_odds", "f8", ("hidden",)),
-            Array("mean", "f8", ("visible", "units")),
-            Array("moments", "f8", ("visible", "units", "units")),
-            Array("rounds", "i8", (1,)),
-        ),
+        "log_odds f8[hidden]; mean f8[visible, units]; moments f8[visible, units, units]; "
+        "rounds i8[1]",
         _rules,
-        _example,
     ),
 )

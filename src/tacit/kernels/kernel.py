@@ -13,55 +13,59 @@ or read. It may rely on what the wall guarantees of data:
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tacit.spec.columns import Categorical, Column, Integer, Real, Time, Tokens
 from tacit.spec.errors import QueryError
-from tacit.spec.sums import Bound
 
 Shapes = Sequence[tuple[int, ...]]
 State = tuple[np.ndarray, ...]
 
 
-@dataclass(frozen=True)
-class Array:
-    """One array of a state: its name, its type ("f8", "f4" or "i8") and what its axes are.
-
-    Axes of one name have one length, in all arrays of a state; a number is a fixed length.
-    """
+class Array(NamedTuple):
+    """One array of a state: its name, its type and what its axes are."""
 
     name: str
     dtype: str
-    axes: tuple[str | int, ...]
+    axes: tuple[str, ...]
 
-    @property
-    def ndim(self) -> int:
-        return len(self.axes)
 
-    def __str__(self) -> str:
-        return f"{self.name} {self.dtype}[{', '.join(map(str, self.axes))}]"
+@cache
+def arrays_of(layout: str) -> tuple[Array, ...]:
+    """The arrays that a layout declares, as in "theta f8[parameters]; limits f8[2]".
+
+    Axes of one name have one length in all arrays of a state; a number is a fixed length.
+    """
+    declared = re.findall(r"(\w+) (\w+)\[(.*?)\]", layout)
+    return tuple(Array(name, dtype, tuple(axes.split(", "))) for name, dtype, axes in declared)
 
 
 @dataclass(frozen=True)
 class Given:
-    """What a kernel is given, with the types and axes of its state already checked."""
+    """What a kernel is given, with the types and axes of its state already checked.
+
+    Of a kernel of documents, `sizes` has the shape of its block too: "words" and "width".
+    """
 
     kernel: str
     arrays: Mapping[str, np.ndarray]
-    sizes: Mapping[str | int, int]
+    sizes: dict[str, int]
     columns: tuple[Column, ...]
-    width: int = 0
 
     def expect(self, held: bool | np.bool_, what: str) -> None:
         if not held:
             raise _refusal(self.kernel, what)
 
-    def expect_columns(self, count: int) -> None:
+    def expect_columns(self, count: int) -> int:
+        """Refuse any other number of columns; returns the number."""
         self.expect(len(self.columns) == count, f"{count} columns instead of {len(self.columns)}")
+        return count
 
     def range_of(self, place: int, *, whole: bool = False) -> tuple[float, float]:
         """The smallest and largest number that a row can hold at this place."""
@@ -78,43 +82,29 @@ class Given:
 
 
 @dataclass(frozen=True)
-class Example:
-    """Synthetic columns and a valid state, with the bounds that the kernel's docstring states."""
-
-    columns: tuple[Column, ...]
-    state: State
-    blocks: tuple[Bound, ...]
-
-    @property
-    def shapes(self) -> tuple[tuple[int, ...], ...]:
-        return tuple(block.shape for block in self.blocks)
-
-
-@dataclass(frozen=True)
 class RowKernel:
     """`function(row, state, out)` adds what one row contributes to the zeroed vector `out`.
 
-    `rules` refuses values of the state that could become wild indices, and returns how many numbers
-    `out` has. `example` makes synthetic input for the contract test.
+    `layout` declares the state. `rules` refuses values of it that could become wild indices, and
+    returns how many numbers `out` has.
     """
 
     name: str
     function: Callable[[Any, Any, Any], None]
-    state: tuple[Array, ...]
+    layout: str
     rules: Callable[[Given], int]
-    example: Callable[[np.random.Generator], Example]
 
     def check(self, state: State, columns: Sequence[Column], shapes: Shapes) -> None:
         """Refuse with a QueryError what the kernel cannot be run on safely."""
-        given = _given(self.name, self.state, state, columns)
+        given = _given(self, state, columns, shapes)
         for place in range(len(columns)):
             given.range_of(place)
-        expected, numbers = self.rules(given), sum(map(math.prod, _whole(self.name, shapes)))
+        expected, numbers = self.rules(given), sum(map(math.prod, shapes))
         given.expect(numbers == expected, f"blocks of {expected} numbers instead of {numbers}")
 
     def frozen(self, state: Sequence[Any]) -> State:
         """A defensive copy of the state: the declared types, C-contiguous, not writable."""
-        return _frozen(self.name, self.state, state)
+        return _frozen(self, state)
 
 
 @dataclass(frozen=True)
@@ -131,78 +121,63 @@ class DocumentKernel:
 
     name: str
     function: Callable[[Any, Any, Any, Any], None]
-    state: tuple[Array, ...]
-    rules: Callable[[Given], None]
-    example: Callable[[np.random.Generator], Example]
+    layout: str
+    rules: Callable[[Given], None] = lambda _: None
     vocabulary_subset: bool = False
     pairs: bool = False
 
     def check(self, state: State, columns: Sequence[Column], shapes: Shapes) -> None:
         """Refuse with a QueryError what the kernel cannot be run on safely."""
-        given = _given(self.name, self.state, state, columns)
-        shapes = _whole(self.name, shapes)
-        given.expect(
-            len(shapes) == 1 and len(shapes[0]) == 2, "one block of the shape (words, width)"
-        )
-        given.expect(
-            len(columns) == 1 and isinstance(columns[0], Tokens), "one column of the type Tokens"
-        )
-        words, width = shapes[0]
-        (column,) = given.columns
-        assert isinstance(column, Tokens)
-        vocabulary = len(column.vocabulary)
+        given = _given(self, state, columns, shapes)
+        if len(shapes) != 1 or len(shapes[0]) != 2:
+            raise _refusal(self.name, "one block of the shape (words, width)")
+        if len(columns) != 1 or not isinstance(columns[0], Tokens):
+            raise _refusal(self.name, "one column of the type Tokens")
+        (words, width), vocabulary = shapes[0], len(columns[0].vocabulary)
         if self.vocabulary_subset:
             _check_index_map(given, state[0], vocabulary, words)
         else:
             given.expect(words == vocabulary, f"a block with {vocabulary} words, not {words}")
         given.expect(not self.pairs or width == words, "as many numbers for each word as words")
-        sizes = {**given.sizes, "words": words}
-        self.rules(Given(self.name, given.arrays, sizes, given.columns, width))
+        given.sizes.update(words=words, width=width)
+        self.rules(given)
 
     def frozen(self, state: Sequence[Any]) -> State:
         """A defensive copy of the state: the declared types, C-contiguous, not writable."""
-        return _frozen(self.name, self.state, state)
+        return _frozen(self, state)
 
 
 AnyKernel = RowKernel | DocumentKernel
 
 
-def _given(
-    name: str, declared: tuple[Array, ...], state: State, columns: Sequence[Column]
-) -> Given:
-    """Check the types, axes and finiteness of a state against what the kernel declares."""
-    layout = f"a state of {len(declared)} arrays ({'; '.join(map(str, declared))})"
+def _given(kernel: AnyKernel, state: State, columns: Sequence[Column], shapes: Shapes) -> Given:
+    """Check the types, axes and finiteness of a state, and the types of columns and shapes."""
+    declared = arrays_of(kernel.layout)
     if type(state) is not tuple or len(state) != len(declared):
-        raise _refusal(name, layout)
-    sizes: dict[str | int, int] = {}
+        raise _misfit(kernel)
+    sizes: dict[str, int] = {}
     for array, part in zip(declared, state):
         if not (
             type(part) is np.ndarray
             and part.dtype == np.dtype(array.dtype)
-            and part.ndim == array.ndim
+            and part.ndim == len(array.axes)
             and part.flags.c_contiguous
             and part.flags.aligned
         ):
-            raise _refusal(name, f"{layout}, each C-contiguous")
+            raise _misfit(kernel)
         for axis, length in zip(array.axes, part.shape):
-            known = sizes.setdefault(axis, length if isinstance(axis, str) else axis)
+            known = sizes.setdefault(axis, int(axis) if axis.isdigit() else length)
             if length != known or length < 1:
-                raise _refusal(
-                    name, f"axis {axis!r} of {array.name} to have length {max(known, 1)}"
-                )
+                what = f"axis {axis!r} of {array.name} to have length {max(known, 1)}"
+                raise _refusal(kernel.name, what)
         if part.dtype.kind == "f" and not np.all(np.isfinite(part)):
-            raise _refusal(name, f"finite numbers in {array.name}")
+            raise _refusal(kernel.name, f"finite numbers in {array.name}")
     if not columns or not all(isinstance(column, Column) for column in columns):
-        raise _refusal(name, "columns of the schema, at least one")
+        raise _refusal(kernel.name, "columns of the schema, at least one")
+    if not shapes or not all(type(n) is int and n > 0 for shape in shapes for n in shape):
+        raise _refusal(kernel.name, "shapes of blocks as positive whole numbers")
     arrays = {array.name: part for array, part in zip(declared, state)}
-    return Given(name, arrays, sizes, tuple(columns))
-
-
-def _whole(name: str, shapes: Shapes) -> list[tuple[int, ...]]:
-    whole = [tuple(shape) for shape in shapes]
-    if not whole or not all(type(n) is int and n > 0 for shape in whole for n in shape):
-        raise _refusal(name, "shapes of blocks as positive whole numbers")
-    return whole
+    return Given(kernel.name, arrays, sizes, tuple(columns))
 
 
 def _check_index_map(given: Given, positions: np.ndarray, vocabulary: int, words: int) -> None:
@@ -215,19 +190,25 @@ def _check_index_map(given: Given, positions: np.ndarray, vocabulary: int, words
     given.expect(np.unique(kept).size == kept.size, "an injective index map: each position once")
 
 
-def _frozen(name: str, declared: tuple[Array, ...], state: Sequence[Any]) -> State:
+def _frozen(kernel: AnyKernel, state: Sequence[Any]) -> State:
+    declared = arrays_of(kernel.layout)
     if len(state) != len(declared):
-        raise _refusal(name, f"a state of {len(declared)} arrays ({'; '.join(map(str, declared))})")
+        raise _misfit(kernel)
     parts = []
     for array, given in zip(declared, state):
         part = np.asarray(given)
         if part.dtype.kind not in "biuf" or not np.can_cast(part.dtype, array.dtype, "same_kind"):
-            raise _refusal(name, f"numbers of type {array.dtype} for {array.name}")
+            raise _refusal(kernel.name, f"numbers of type {array.dtype} for {array.name}")
         with np.errstate(over="ignore"):  # inf, which `check` refuses
             copy = np.array(part, dtype=array.dtype, order="C", copy=True, subok=False)
         copy.setflags(write=False)
         parts.append(copy)
     return tuple(parts)
+
+
+def _misfit(kernel: AnyKernel) -> QueryError:
+    count = len(arrays_of(kernel.layout))
+    return _refusal(kernel.name, f"a state of {count} arrays ({kernel.layout}), each C-contiguous")
 
 
 def _refusal(kernel: str, what: str) -> QueryError:

@@ -4,14 +4,10 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from tacit.kernels.compiling import compiled
-from tacit.kernels.example_columns import labels
-from tacit.kernels.kernel import Array, Example, Given, RowKernel
-from tacit.spec.sums import Bound
+from tacit.kernels.kernel import Given, RowKernel
 
 
 @compiled
@@ -52,30 +48,11 @@ def _rules(given: Given) -> int:
     return given.sizes["classes"] * cells
 
 
-def _example(rng: np.random.Generator) -> Example:
-    columns = labels(rng, int(rng.integers(1, 5)))
-    counts = [len(column.levels) for column in columns]
-    shape = int(rng.integers(1, 5)), sum(counts)
-    spread = 10.0 ** rng.integers(-2, 4)
-    state = (
-        rng.normal(size=shape[0]) * spread,
-        rng.normal(size=shape) * spread,
-        np.cumsum([0, *counts[:-1]]),
-    )
-    clip = math.sqrt(len(columns)) * (1 + 1e-9)
-    return Example(columns, state, (Bound(shape, clip, geometry="nonnegative"),))
-
-
 KERNELS = (
     RowKernel(
         "latent_classes.responsibilities",
         responsibilities,
-        (
-            Array("log_weight", "f8", ("classes",)),
-            Array("log_table", "f8", ("classes", "cells")),
-            Array("start", "i8", ("features",)),
-        ),
+        "log_weight f8[classes]; log_table f8[classes, cells]; start i8[features]",
         _rules,
-        _example,
     ),
 )

@@ -22,9 +22,8 @@ import math
 
 import numpy as np
 
-from tacit.kernels import logistic_examples as examples
 from tacit.kernels.compiling import compiled
-from tacit.kernels.kernel import Array, Given, RowKernel
+from tacit.kernels.kernel import Given, RowKernel
 
 _ROOT = math.sqrt(2.0)
 
@@ -235,60 +234,41 @@ def _triangle(size: int) -> int:
     return size * (size + 1) // 2
 
 
-def _both_rules(given: Given) -> int:
-    size = _rules(given)
-    return size + _triangle(size)
-
-
 def _squares_rules(given: Given) -> int:
     numbers = _triangle(_rules(given))
     given.expect(given.sizes["squares"] == numbers, f"moments of {numbers} numbers")
     return numbers
 
 
-def _one_rules(given: Given) -> int:
-    _rules(given)
-    return 1
+def _both_rules(given: Given) -> int:
+    size = _rules(given)
+    return size + _triangle(size)
 
 
-def _points_rules(given: Given) -> int:
+def _value_rules(given: Given) -> int:
     _rules(given)
-    return given.sizes["points"]
+    return given.sizes.get("points", 1)
 
 
 _ENCODING = (
-    Array("base", "f8", ("parameters",)),
-    Array("position", "i8", ("features",)),
-    Array("levels", "i8", ("features",)),
-    Array("midpoint", "f8", ("features",)),
-    Array("scale", "f8", ("features",)),
+    "base f8[parameters]; position i8[features]; levels i8[features]; "
+    "midpoint f8[features]; scale f8[features]"
 )
-_AT_THETA = (Array("theta", "f8", ("parameters",)), *_ENCODING)
-_MOMENTS = (Array("moments", "f8", ("squares",)), *_ENCODING)
-_POINTS = (
-    Array("points", "f8", ("points", "parameters")),
-    Array("width", "f8", (1,)),
-    *_ENCODING,
-)
-_CENTRED = (
-    Array("theta", "f8", ("parameters",)),
-    Array("centre", "f8", ("parameters",)),
-    Array("limits", "f8", (2,)),
-    *_ENCODING,
-)
+_THETA = "theta f8[parameters]; "
 
 KERNELS = tuple(
-    RowKernel(f"logistic.{name}", function, state, rules, example)
-    for name, function, state, rules, example in (
-        ("gradient_constant", gradient_constant, _ENCODING, _rules, examples.constant),
-        ("gradient", gradient, _AT_THETA, _rules, examples.gradient),
-        ("gradient_and_hessian", gradient_and_hessian, _AT_THETA, _both_rules, examples.hessian),
-        ("polya_gamma_squares", polya_gamma_squares, _MOMENTS, _squares_rules, examples.squares),
-        ("score", score, _AT_THETA, _rules, examples.score),
-        ("score_and_squares", score_and_squares, _AT_THETA, _both_rules, examples.score_squares),
-        ("log_likelihood", log_likelihood, _AT_THETA, _one_rules, examples.likelihood),
-        ("log_likelihood.at_points", log_likelihood_at_points, _POINTS, _points_rules,
-         examples.at_points),
-        ("log_likelihood.centred", log_likelihood_centred, _CENTRED, _one_rules, examples.centred),
+    RowKernel(f"logistic.{name}", function, layout + _ENCODING, rules)
+    for name, function, layout, rules in (
+        ("gradient_constant", gradient_constant, "", _rules),
+        ("gradient", gradient, _THETA, _rules),
+        ("gradient_and_hessian", gradient_and_hessian, _THETA, _both_rules),
+        ("polya_gamma_squares", polya_gamma_squares, "moments f8[squares]; ", _squares_rules),
+        ("score", score, _THETA, _rules),
+        ("score_and_squares", score_and_squares, _THETA, _both_rules),
+        ("log_likelihood", log_likelihood, _THETA, _value_rules),
+        ("log_likelihood.at_points", log_likelihood_at_points,
+         "points f8[points, parameters]; width f8[1]; ", _value_rules),
+        ("log_likelihood.centred", log_likelihood_centred,
+         f"{_THETA}centre f8[parameters]; limits f8[2]; ", _value_rules),
     )
 )  # fmt: skip

@@ -14,10 +14,7 @@ import math
 import numpy as np
 
 from tacit.kernels.compiling import compiled
-from tacit.kernels.example_columns import numbers, scaling
-from tacit.kernels.kernel import Array, Example, Given, RowKernel
-from tacit.spec.columns import Column
-from tacit.spec.sums import Bound
+from tacit.kernels.kernel import Given, RowKernel
 
 BINS = 16  # of a histogram, in each direction
 
@@ -114,87 +111,33 @@ def products(row, state, out):
 
 
 def _statistics_rules(given: Given) -> int:
-    size = given.sizes["features"]
-    given.expect_columns(size)
-    return 3 * given.sizes["components"] * size
+    return 3 * given.sizes["components"] * given.expect_columns(given.sizes["features"])
 
 
 def _histogram_rules(given: Given) -> int:
-    size, slices = given.sizes["features"], given.arrays["slices"]
-    given.expect_columns(size)
+    size, slices = given.expect_columns(given.sizes["features"]), given.arrays["slices"]
     given.expect(slices.min() >= 1, "at least one slice in each direction")
     return BINS * size * math.prod(slices.tolist())  # Python's integers do not overflow
 
 
 def _products_rules(given: Given) -> int:
-    size = given.sizes["features"]
-    given.expect_columns(size)
+    size = given.expect_columns(given.sizes["features"])
     return (size + 1) * (size + 2) // 2
 
 
-def _scaled(rng: np.random.Generator) -> tuple[tuple[Column, ...], np.ndarray, np.ndarray]:
-    columns = numbers(rng, int(rng.integers(1, 4)))
-    midpoint, half = (np.array(part, float) for part in zip(*map(scaling, columns)))
-    return columns, midpoint, 1 / half
-
-
-def _statistics_example(rng: np.random.Generator) -> Example:
-    columns, *scaled = _scaled(rng)
-    shape = int(rng.integers(1, 4)), len(columns)
-    state = (
-        *scaled,
-        rng.normal(size=shape[0]),
-        rng.uniform(-1, 1, shape),
-        10.0 ** rng.uniform(-3, 6, shape),
-        rng.uniform(0.01, 2, shape),
-    )
-    clip = math.sqrt(len(columns)) * (1 + 1e-9)
-    return Example(columns, state, (Bound((*shape, 3), clip, geometry="nonnegative"),))
-
-
-def _frame_example(rng: np.random.Generator) -> Example:
-    columns, *scaled = _scaled(rng)
-    size = len(columns)
-    axes = rng.normal(size=(size, size))
-    state = (*scaled, rng.uniform(-1, 1, size), axes, rng.uniform(1e-3, 2, size))
-    numbers_ = (size + 1) * (size + 2) // 2
-    return Example(columns, state, (Bound(numbers_, (1 + size) * (1 + 1e-9)),))
-
-
-def _histogram_example(rng: np.random.Generator) -> Example:
-    made = _frame_example(rng)
-    size = len(made.columns)
-    slices = rng.integers(1, 5, size)
-    clip = math.sqrt(size) * (1 + 1e-9)
-    block = Bound((math.prod(slices.tolist()), size, BINS), clip, geometry="nonnegative")
-    return Example(made.columns, (*made.state, slices), (block,))
-
-
-_SCALING = (Array("midpoint", "f8", ("features",)), Array("scale", "f8", ("features",)))
-_FRAME = (
-    *_SCALING,
-    Array("centre", "f8", ("features",)),
-    Array("axes", "f8", ("features", "features")),
-    Array("reach", "f8", ("features",)),
-)
-_COMPONENTS = (
-    *_SCALING,
-    Array("log_weight", "f8", ("components",)),
-    *(Array(n, "f8", ("components", "features")) for n in ("mean", "precision", "window")),
-)
-_SLICED = (*_FRAME, Array("slices", "i8", ("features",)))
+_SCALING = "midpoint f8[features]; scale f8[features]; "
+_COMPONENTS = "; ".join(f"{n} f8[components, features]" for n in ("mean", "precision", "window"))
+_FRAME = f"{_SCALING}centre f8[features]; axes f8[features, features]; reach f8[features]"
 
 KERNELS = tuple(
-    RowKernel(f"normal_mixture.{name}", function, state, rules, example)
-    for name, function, state, rules, example in (
+    RowKernel(f"normal_mixture.{function.__name__}", function, layout, rules)
+    for function, layout, rules in (
         (
-            "expected_statistics",
             expected_statistics,
-            _COMPONENTS,
+            f"{_SCALING}log_weight f8[components]; {_COMPONENTS}",
             _statistics_rules,
-            _statistics_example,
         ),
-        ("histograms", histograms, _SLICED, _histogram_rules, _histogram_example),
-        ("products", products, _FRAME, _products_rules, _frame_example),
+        (histograms, f"{_FRAME}; slices i8[features]", _histogram_rules),
+        (products, _FRAME, _products_rules),
     )
 )

@@ -10,16 +10,13 @@ from __future__ import annotations
 import numpy as np
 
 from tacit.kernels.compiling import compiled
-from tacit.kernels.example_columns import documents
-from tacit.kernels.kernel import Array, DocumentKernel, Example, Given
+from tacit.kernels.kernel import DocumentKernel, Given
 from tacit.kernels.mixing import (
     divide_counts,
     fit_proportions,
-    flush_denormals,
     gather_columns,
     padded,
 )
-from tacit.spec.sums import Bound
 
 MOST_ROUNDS, MOST_LENGTH, LARGEST_SEED = 1000, 10**6, 2**53
 ALPHA, TOLERANCE, LENGTH = range(3)  # in `settings`
@@ -129,7 +126,7 @@ def cooccurrence(words, weights, state, out):
 def _counts_rules(given: Given) -> None:
     words, topics = given.sizes["vocabulary"], given.sizes["topics"]
     given.expect(words == given.sizes["words"], f"a table of {given.sizes['words']} words")
-    given.expect(given.width == topics, f"{topics} topics, as the table has")
+    given.expect(given.sizes["width"] == topics, f"{topics} topics, as the table has")
     alpha, tolerance, length = given.arrays["settings"].tolist()
     rounds, roots, seed = given.arrays["options"].tolist()
     given.expect(alpha > 0, f"alpha={alpha} > 0")
@@ -141,74 +138,21 @@ def _counts_rules(given: Given) -> None:
 
 
 def _one_number_rules(given: Given) -> None:
-    given.expect(given.width == 1, "one number for each word")
+    given.expect(given.sizes["width"] == 1, "one number for each word")
 
 
-def _no_rules(given: Given) -> None:
-    """The shape of the block and the index map are checked for every kernel."""
-
-
-def _counts_example(rng: np.random.Generator) -> Example:
-    column = documents(rng)
-    words, topics = len(column.vocabulary), int(rng.integers(1, 20))
-    table = flush_denormals(rng.gamma(0.3, size=(words, topics)) + 1e-30)
-    length, roots = float(rng.choice([0, 0.5, 7])), int(rng.integers(2))
-    state = (
-        table,
-        rng.integers(0, 2, words).astype(np.float32),
-        np.array([rng.uniform(0.01, 1), 1e-3, length]),
-        np.array([rng.integers(0, 30), roots, rng.integers(0, 2**53)]),
-    )
-    clip = 1.0 if roots else length or float(column.max_length)
-    clip *= 1 + 1e-4  # single precision
-    block = Bound((words, topics), clip, geometry="nonnegative" if roots else "simplex")
-    return Example((column,), state, (block,))
-
-
-def _roots_example(rng: np.random.Generator) -> Example:
-    column = documents(rng)
-    block = Bound((len(column.vocabulary), 1), 1 + 1e-9, geometry="nonnegative")
-    return Example((column,), (), (block,))
-
-
-def _pairs_example(rng: np.random.Generator) -> Example:
-    column = documents(rng)
-    vocabulary = len(column.vocabulary)
-    kept = int(rng.integers(1, vocabulary + 1))
-    positions = np.full(vocabulary, -1)
-    positions[rng.permutation(vocabulary)[:kept]] = rng.permutation(kept)
-    block = Bound((kept, kept), 1 + 1e-9, geometry="nonnegative")
-    return Example((column,), (positions,), (block,))
-
-
-_COUNTS = (
-    Array("table", "f4", ("vocabulary", "topics")),
-    Array("word_mask", "f4", ("vocabulary",)),
-    Array("settings", "f8", (3,)),
-    Array("options", "i8", (3,)),
-)
-_POSITIONS = (Array("positions", "i8", ("vocabulary",)),)
+_COUNTS = "table f4[vocabulary, topics]; word_mask f4[vocabulary]; settings f8[3]; options i8[3]"
 
 KERNELS = (
+    DocumentKernel("topics.expected_counts", expected_counts, _COUNTS, _counts_rules),
     DocumentKernel(
-        "topics.expected_counts", expected_counts, _COUNTS, _counts_rules, _counts_example
+        "topics.expected_counts_resampled", expected_counts_resampled, _COUNTS, _counts_rules
     ),
-    DocumentKernel(
-        "topics.expected_counts_resampled",
-        expected_counts_resampled,
-        _COUNTS,
-        _counts_rules,
-        _counts_example,
-    ),
-    DocumentKernel(
-        "topics.root_frequencies", root_frequencies, (), _one_number_rules, _roots_example
-    ),
+    DocumentKernel("topics.root_frequencies", root_frequencies, "", _one_number_rules),
     DocumentKernel(
         "topics.cooccurrence",
         cooccurrence,
-        _POSITIONS,
-        _no_rules,
-        _pairs_example,
+        "positions i8[vocabulary]",
         vocabulary_subset=True,
         pairs=True,
     ),

@@ -8,15 +8,9 @@ its negative and its positive part, which are the row's scores for staying and f
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import numpy as np
-
 from tacit.kernels.compiling import compiled
-from tacit.kernels.example_columns import labels, numbers, scaling
-from tacit.kernels.kernel import Array, Example, Given, RowKernel
+from tacit.kernels.kernel import RowKernel
 from tacit.kernels.tables import at_label_rules
-from tacit.spec.sums import Bound
 
 
 @compiled
@@ -72,63 +66,24 @@ def normal_log_ratio_two_sided(row, state, out):
     _split_signs(out)
 
 
-def _of_label(given: Given) -> int:
-    at_label_rules(given)
-    return 1
-
-
-def _of_number(given: Given) -> int:
-    given.expect_columns(1)
-    return 1
-
-
-def _bernoulli_example(rng: np.random.Generator) -> Example:
-    (column,) = labels(rng, 1)
-    log_ratio = rng.normal(size=len(column.levels)) * 10.0 ** rng.integers(-3, 3)
-    clip = max(float(np.abs(log_ratio).max()), 1e-9)
-    return Example((column,), (log_ratio, np.zeros(1, np.int64)), (Bound(1, clip),))
-
-
-def _normal_example(rng: np.random.Generator) -> Example:
-    (column,) = numbers(rng, 1)
-    middle, half = scaling(column)
-    largest = abs(middle) + half
-    line = rng.normal(size=2)
-    clip = float(np.abs(line).sum()) * (1 + 1e-9)
-    return Example((column,), (line / [1.0, largest],), (Bound(1, clip),))
-
-
-def _two_sided(
-    one: Callable[[np.random.Generator], Example], number_of: Callable[[Given], int]
-) -> tuple[Callable[[Given], int], Callable[[np.random.Generator], Example]]:
-    """The rules and the example of a two-sided kernel, from those of the one-sided."""
-
-    def example(rng: np.random.Generator) -> Example:
-        made = one(rng)
-        (block,) = made.blocks
-        return Example(made.columns, made.state, (Bound(2, block.clip, geometry="box"),))
-
-    return (lambda given: 2 * number_of(given)), example
-
-
-_LABELS = (Array("log_ratio", "f8", ("labels",)), Array("first", "i8", (1,)))
-_LINE = (Array("line", "f8", (2,)),)
+_LABELS = "log_ratio f8[labels]; first i8[1]"
+_LINE = "line f8[2]"
 
 KERNELS = (
-    RowKernel(
-        "walk.bernoulli_log_ratio", bernoulli_log_ratio, _LABELS, _of_label, _bernoulli_example
-    ),
+    RowKernel("walk.bernoulli_log_ratio", bernoulli_log_ratio, _LABELS, at_label_rules),
     RowKernel(
         "walk.bernoulli_log_ratio.two_sided",
         bernoulli_log_ratio_two_sided,
         _LABELS,
-        *_two_sided(_bernoulli_example, _of_label),
+        lambda given: 2 * at_label_rules(given),
     ),
-    RowKernel("walk.normal_log_ratio", normal_log_ratio, _LINE, _of_number, _normal_example),
+    RowKernel(
+        "walk.normal_log_ratio", normal_log_ratio, _LINE, lambda given: given.expect_columns(1)
+    ),
     RowKernel(
         "walk.normal_log_ratio.two_sided",
         normal_log_ratio_two_sided,
         _LINE,
-        *_two_sided(_normal_example, _of_number),
+        lambda given: 2 * given.expect_columns(1),
     ),
 )
