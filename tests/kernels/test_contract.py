@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import numba
 import numpy as np
 import pytest
 
-import tacit
+import tacit.kernels
 from tacit.kernels import KERNELS, AnyKernel
 from tacit.spec.errors import QueryError
 from tacit.spec.sums import Bound
@@ -120,15 +123,21 @@ def test_states_of_the_wrong_type_are_refused_before_anything_is_spent(
 
 
 @pytest.fixture(scope="module")
-def checked(tmp_path_factory: pytest.TempPathFactory):
-    """Contributions computed with index checks, by code that was compiled for this run."""
-    folder = tmp_path_factory.mktemp("checked")
-    root, path = Path(__file__).parents[2], folder / "contributions.npz"
+def checked(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory):
+    """Contributions computed with index checks, by code that was compiled from these sources."""
+    root, path = Path(__file__).parents[2], tmp_path_factory.mktemp("checked") / "found.npz"
+    sources = sorted(Path(tacit.kernels.__file__).parent.glob("*.py"))
+    facts = [numba.__version__.encode(), *(source.read_bytes() for source in sources)]
+    digest = hashlib.sha256(b"".join(facts)).hexdigest()[:12]
+    compiled = pytestconfig.cache.mkdir(f"index-checks-{digest}")
+    for other in compiled.parent.glob("index-checks-*"):
+        if other != compiled:
+            shutil.rmtree(other, ignore_errors=True)
     paths = [str(Path(tacit.__file__).parents[1]), str(root)]
     environment = {
         **os.environ,
         "NUMBA_BOUNDSCHECK": "1",
-        "NUMBA_CACHE_DIR": str(folder / "cache"),  # cached code may have no checks
+        "NUMBA_CACHE_DIR": str(compiled),  # code that is cached elsewhere has no checks
         "PYTHONPATH": os.pathsep.join(paths),
     }
     command = [sys.executable, "-m", "tests.kernels.bounds_checked", str(path)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -52,7 +53,7 @@ def run(kernel: AnyKernel, unit: tuple[np.ndarray, ...], case: Case) -> np.ndarr
 def out_shape(kernel: AnyKernel, unit: tuple[np.ndarray, ...], case: Case) -> tuple[int, ...]:
     if isinstance(kernel, DocumentKernel):
         return unit[0].size, unit[0].size if kernel.pairs else case.shapes[0][1]
-    return (sum(int(np.prod(shape)) for shape in case.shapes),)
+    return (sum(map(math.prod, case.shapes)),)
 
 
 def _ends(column: Column) -> tuple[float, float]:

@@ -9,22 +9,17 @@ attack must catch it. Passing is no proof: those are in wall/PROOFS.md.
 from __future__ import annotations
 
 from tacit.audit.choices import choice_games
-from tacit.audit.coefficients import coefficient_games
 from tacit.audit.densities import density_games
-from tacit.audit.draws import ExactGame, draw_games
-from tacit.audit.game import COLUMNS, CONFIDENCE, DELTA, Game, Verdict, lower_bound, play
+from tacit.audit.draws import coefficient_games, draw_games
+from tacit.audit.game import COLUMNS, DELTA, Game, Verdict, lower_bound, markdown, play
 from tacit.audit.hidden_states import state_games
+from tacit.audit.leases import step_games, variational_games
 from tacit.audit.logistic import logistic_games
-from tacit.audit.report import markdown
 from tacit.audit.statistics import count_games, moment_games, sum_games
-from tacit.audit.steps import step_games
-from tacit.audit.variational import variational_games
 
 __all__ = [
     "COLUMNS",
-    "CONFIDENCE",
     "DELTA",
-    "ExactGame",
     "Game",
     "Verdict",
     "games",
@@ -34,7 +29,7 @@ __all__ = [
 ]
 
 
-def games() -> list[Game | ExactGame]:
+def games() -> list[Game]:
     """All games: one for each mechanism, relation and geometry that can go wrong by itself."""
     return [
         *count_games(),

@@ -1,15 +1,15 @@
-"""Exact audits of draws: their density is known, so no game of chance is needed.
+"""Audits of conjugate draws: levels, a mean, and coefficients.
 
-Over all small data sets and the worst large one, the largest log-ratio of the densities under
-neighbours is computed with the wall's own temperature and concentration. A Kolmogorov-Smirnov test
-then asks whether the wall's draws have the density that was audited.
+Where a density is known, the largest log-ratio between neighbours is computed over all small data
+sets and the worst large one, with the wall's own temperature and concentration. A
+Kolmogorov-Smirnov test then asks whether the wall's draws have the density that was audited.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -17,42 +17,95 @@ from scipy.special import logsumexp
 from scipy.stats import kstest, norm
 
 from tacit.accounting.gaussian import gaussian_epsilon
-from tacit.draws.conjugate import ConjugateAnswer, concentration, normal_law, resolve_draw
+from tacit.audit.exact import kolmogorov, largest_loss
+from tacit.audit.game import DELTA, Game, Scores, Table, attack, exact_game
+from tacit.draws.conjugate import (
+    ConjugateAnswer,
+    concentration,
+    normal_law,
+    regression_law,
+    resolve_draw,
+)
 from tacit.laws import truncated_normal
 from tacit.laws.truncated_dirichlet import log_kernel
 from tacit.sources.data import open_data
-from tacit.spec.columns import Categorical, Real
-from tacit.spec.draws import BoundedNormal, ConjugateDraw, TruncatedDirichlet
+from tacit.spec.columns import Categorical, Column, Real
+from tacit.spec.draws import BallRegression, BoundedNormal, ConjugateDraw, TruncatedDirichlet
 from tacit.spec.mechanisms import Exponential
 from tacit.spec.release import Noise
 from tacit.spec.schema import Neighbours, Schema
 from tacit.wall.noise import os_entropy
 from tacit.wall.statistics.statistic import Statistic
 
-ALARM = 1e-6  # of the test of the draws
 _SMALL, _LARGE = 6, 1000
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
-Counts = tuple[int, ...]
+_HALF, _OF_ADD = "half the temperature", "temperature of add_remove"
 
 
-@dataclass(frozen=True)
-class ExactGame:
-    """A claim and the loss that is computed for it, for the mechanism and for a broken twin.
+def coefficient_games() -> list[Game]:
+    rest = {"x": [0.0], "y": [0.0]}
+    joined = {"x": [0.0, 1.0], "y": [0.0, 1.0]}
+    moved = {"x": [0.0, 1.0], "y": [0.0, -1.0]}
+    return [
+        _coefficient_game("add_remove", (rest, joined)),
+        _coefficient_game("replace_one", (joined, moved)),
+    ]
 
-    Both take a number of draws to test, and are infinite where those have another law.
-    """
 
-    name: str
-    epsilon: float
-    delta: float
-    honest: Callable[[int], float]
-    mistake: str
-    broken: Callable[[int], float]
+def draw_games() -> list[Game]:
+    """One draw of levels or of a mean, one row a unit, both relations."""
+    mean = BoundedNormal("x", 0.5, (0.5, 1.0), 0.0, 1.0)
+    # A prior so narrow that a single row hardly narrows it: the claim is nearly attained.
+    free = BoundedNormal("x", 0.05, (0.4, 0.02), -np.inf, np.inf)
+    unit, total = Real("x", 0, 1), Real("x", 0, 1, default=0.5)
+    add, swap = "add_remove", "replace_one"
+    return [
+        _game("draw of a mean", mean, unit, add, _mean_loss, means_p_value, _HALF),
+        _game("draw of a mean", mean, unit, swap, _mean_loss, means_p_value, _HALF),
+        _game("draw of a mean without bounds", free, total, swap, _free_mean_epsilon,
+              means_p_value, _HALF, delta=DELTA),
+        _levels_game("Beta draw", 2, add, _HALF),
+        _levels_game("Beta draw", 2, swap, _OF_ADD),
+        _levels_game("Dirichlet draw", 3, add, _HALF),
+        _levels_game("Dirichlet draw", 3, swap, _OF_ADD),
+    ]  # fmt: skip
+
+
+def _game(
+    name: str,
+    law: TruncatedDirichlet | BoundedNormal,
+    column: Column,
+    neighbours: Neighbours,
+    loss: Callable[[ConjugateAnswer, float], float],
+    p_value: Callable[[ConjugateAnswer, float, int], float],
+    mistake: str,
+    *,
+    delta: float = 0,
+) -> Game:
+    """The twin has half the temperature, which add_remove needs for half the range."""
+    schema = Schema(column, neighbours=neighbours)
+    one, several = (resolve_draw(ConjugateDraw(law, draws=n), schema) for n in (1, 1000))
+    calibration = one.calibrate(Exponential(1, delta))
+    losses, tests = partial(loss, one), partial(p_value, several)
+    half = calibration.noise[0].scale / 2
+    full = f"{name}, {neighbours}"
+    return exact_game(full, calibration, losses, tests, mistake, half, most=20_000)
+
+
+def _levels_game(name: str, levels: int, neighbours: Neighbours, mistake: str) -> Game:
+    law = TruncatedDirichlet("x", (1.0,) * levels, truncation=0.1)
+    column = Categorical("x", [str(i) for i in range(levels)])
+    counts = 3, 2, *[0] * (levels - 2)
+    p_value = partial(draws_p_value, counts)
+    return _game(name, law, column, neighbours, _levels_loss, p_value, mistake)
 
 
 @dataclass(frozen=True)
 class Simplex:
-    """Points of the cut simplex with quadrature weights, dense towards its corners."""
+    """Points of the cut simplex with quadrature weights, dense towards its corners.
+
+    The corners are its last points, without weight.
+    """
 
     theta: np.ndarray
     log_weight: np.ndarray
@@ -75,49 +128,42 @@ class Simplex:
             log = log + np.log(repeated)
             parts = np.column_stack([np.repeat(parts, weight.size, axis=0), repeated * share])
             left = repeated * (1 - share)
-        theta = truncation + room * np.column_stack([parts, left])
-        return cls(theta, log + (levels - 1) * np.log(room))
+        shares = np.concatenate([np.column_stack([parts, left]), np.eye(levels)])
+        log = np.append(log + (levels - 1) * np.log(room), np.full(levels, -np.inf))
+        return cls(truncation + room * shares, log)
 
-    def log_integral(self, concentration: np.ndarray) -> float:
-        return float(logsumexp(self.log_weight + log_kernel(self.theta, concentration)))
+    def log_integral(self, concentration: np.ndarray) -> np.ndarray:
+        """The log normaliser for each row of concentrations."""
+        log = log_kernel(self.theta, concentration[..., None, :])
+        return logsumexp(self.log_weight + log, axis=-1)
 
-
-def largest_loss(resolved: ConjugateAnswer, temperature: float) -> float:
-    """The largest |log density ratio| between neighbours at this temperature."""
-    law = resolved.query.law
-    levels = len(law.prior)
-    simplex = Simplex.of(levels, law.truncation)
-    corners = np.full((levels, levels), law.truncation)
-    np.fill_diagonal(corners, 1 - (levels - 1) * law.truncation)
-    points = np.concatenate([simplex.theta, corners])
-
-    @cache  # every data set has many neighbours
-    def log_density(counts: Counts) -> np.ndarray:
-        at = concentration(resolved.query, np.array(counts), temperature)
-        return log_kernel(points, at) - simplex.log_integral(at)
-
-    pairs = _neighbours(levels, resolved.schema.neighbours)
-    return max(float(np.abs(log_density(a) - log_density(b)).max()) for a, b in pairs)
+    def log_density(self, concentration: np.ndarray) -> np.ndarray:
+        """The log density at all points, for each row of concentrations."""
+        log = log_kernel(self.theta, concentration[..., None, :])
+        return log - logsumexp(self.log_weight + log, axis=-1, keepdims=True)
 
 
-def _neighbours(levels: int, relation: Neighbours) -> Iterator[tuple[Counts, Counts]]:
-    """All pairs of few rows, and the worst one with many, all but one of them alike."""
-    many = (_LARGE, *[0] * (levels - 1))
+def _all_small(levels: int) -> list[np.ndarray]:
+    """Counts of few rows, and of many that are all alike."""
     small = [c for c in product(range(_SMALL + 1), repeat=levels) if sum(c) <= _SMALL]
-    for counts in [*small, many]:
-        for i, j in product(range(levels), repeat=2):
-            changed = list(counts)
-            changed[j] += 1
-            if relation == "add_remove":
-                if i == j:
-                    yield counts, tuple(changed)
-            elif i != j and counts[i]:
-                changed[i] -= 1
-                yield counts, tuple(changed)
+    return [np.array(counts) for counts in (*small, (_LARGE, *[0] * (levels - 1)))]
+
+
+def _levels_loss(resolved: ConjugateAnswer, temperature: float) -> float:
+    """The largest |log density ratio| between neighbours at this temperature."""
+    law, levels = resolved.query.law, len(resolved.query.law.prior)
+    simplex = Simplex.of(levels, law.truncation)
+
+    def log_law(counts: np.ndarray) -> np.ndarray:
+        at = concentration(resolved.query, counts, temperature)
+        return simplex.log_density(at)[:, None]
+
+    relation = resolved.schema.neighbours
+    return largest_loss(log_law, _all_small(levels), np.eye(levels), relation)
 
 
 def draws_p_value(
-    resolved: ConjugateAnswer, counts: Counts, temperature: float, size: int
+    counts: tuple[int, ...], resolved: ConjugateAnswer, temperature: float, size: int
 ) -> float:
     """How well the wall's draws fit the audited density of the first level's probability."""
     law = resolved.query.law
@@ -125,15 +171,11 @@ def draws_p_value(
     drawn = sampled(resolved, statistic, temperature, size)[:, 0]
     simplex = Simplex.of(len(law.prior), law.truncation)
     at = concentration(resolved.query, np.array(counts), temperature)
-    log = simplex.log_weight + log_kernel(simplex.theta, at)
-    order = np.argsort(simplex.theta[:, 0], kind="stable")
-    first, weight = simplex.theta[order, 0], np.exp(log[order] - log.max())
-    first, starts = np.unique(first, return_index=True)
-    mass = np.add.reduceat(weight, starts)
+    weight = np.exp(simplex.log_weight + simplex.log_density(at))
+    first, place = np.unique(simplex.theta[:, 0], return_inverse=True)
+    mass = np.bincount(place, weight)
     below = (np.cumsum(mass) - mass / 2) / mass.sum()
-    low, high = law.truncation, 1 - (len(law.prior) - 1) * law.truncation
-    cdf = lambda x: np.interp(x, [low, *first, high], [0.0, *below, 1.0])  # noqa: E731
-    return float(kstest(drawn, cdf).pvalue)
+    return float(kstest(drawn, lambda x: np.interp(x, first, below)).pvalue)
 
 
 def sampled(
@@ -149,52 +191,53 @@ def sampled(
     return np.concatenate(steps) * noise[0].grid
 
 
-def largest_mean_loss(resolved: ConjugateAnswer, temperature: float) -> float:
-    """The same for a mean: every row at the column's lower bound, at its upper one, or missing."""
-    law = resolved.query.law
-    assert isinstance(law, BoundedNormal)
-    theta = np.linspace(law.low, law.high, 2001)
-
-    @cache
-    def log_density(counts: Counts) -> np.ndarray:
-        at_low, at_high, _ = counts
-        total = at_high - at_low
-        moments = np.array([[at_low + at_high, total], [total, 0.0]])
-        mean, sd = _mean_and_sd(resolved, moments, temperature)
-        return truncated_normal.log_density(theta, np.array(mean), sd, law.low, law.high)
-
-    pairs = _neighbours(3, resolved.schema.neighbours)
-    return max(float(np.abs(log_density(a) - log_density(b)).max()) for a, b in pairs)
-
-
 def _mean_and_sd(
-    resolved: ConjugateAnswer, moments: np.ndarray, temperature: float
+    resolved: ConjugateAnswer, at_low: float, at_high: float, temperature: float
 ) -> tuple[float, float]:
-    """The wall's law of a draw, as a normal law of the mean."""
+    """The wall's law of a mean before truncation: so many rows at the column's bounds."""
     law = resolved.query.law
     assert isinstance(law, BoundedNormal)
+    total = at_high - at_low
+    moments = np.array([[at_low + at_high, total], [total, 0.0]])
     slope, curve = normal_law(resolved.query, moments, temperature, resolved.schema)
     origin, unit = law.measure(temperature if resolved.query.temper_prior else 1.0)
     return origin + unit * slope / curve, unit / curve**0.5
 
 
-def exact_mean_epsilon(resolved: ConjugateAnswer, temperature: float, delta: float) -> float:
-    """Epsilon at this delta of a mean without bounds, whose number of rows is public.
+def _log_mean_law(
+    resolved: ConjugateAnswer, counts: np.ndarray, temperature: float, theta: np.ndarray
+) -> np.ndarray:
+    """The log density of a mean for each row of counts (at the lower bound, at the upper)."""
+    law = resolved.query.law
+    laws = [_mean_and_sd(resolved, *each, temperature) for each in counts.astype(float)]
+    mean, sd = np.array(laws).T[..., None]
+    return truncated_normal.log_density(theta, mean, sd, law.low, law.high)
+
+
+def _mean_loss(resolved: ConjugateAnswer, temperature: float) -> float:
+    """Every row is at the column's lower bound, at its upper one, or missing."""
+    law = resolved.query.law
+    theta = np.linspace(law.low, law.high, 2001)
+
+    def log_law(counts: np.ndarray) -> np.ndarray:
+        return _log_mean_law(resolved, counts[:, :2], temperature, theta)[:, None]
+
+    return largest_loss(log_law, _all_small(3), np.eye(3), resolved.schema.neighbours)
+
+
+def _free_mean_epsilon(resolved: ConjugateAnswer, temperature: float) -> float:
+    """Epsilon at `DELTA` of a mean without bounds, whose number of rows is public.
 
     Under neighbours its laws are normal with the same variance, so that it is that of Gaussian
     noise: every row at the column's lower bound or at its upper one.
     """
     mu = 0.0
-    for pair in _neighbours(2, resolved.schema.neighbours):
-        laws = []
-        for at_low, at_high in pair:
-            total = at_high - at_low
-            moments = np.array([[at_low + at_high, total], [total, 0.0]])
-            laws.append(_mean_and_sd(resolved, moments, temperature))
+    for base in _all_small(2):
+        laws = [_mean_and_sd(resolved, *(base + row), temperature) for row in np.eye(2)]
         (one, sd), (other, same) = laws
         assert sd == same
         mu = max(mu, abs(one - other) / sd)
-    return gaussian_epsilon(mu, delta)
+    return gaussian_epsilon(mu, DELTA)
 
 
 def means_p_value(resolved: ConjugateAnswer, temperature: float, size: int) -> float:
@@ -203,107 +246,36 @@ def means_p_value(resolved: ConjugateAnswer, temperature: float, size: int) -> f
     assert isinstance(law, BoundedNormal)
     source = open_data({law.column: [0.0, 0.0, 0.0, 1.0, np.nan]}, resolved.schema)
     drawn = sampled(resolved, resolved.evaluate(source, ()), temperature, size)[:, 0]
-    rows = 4.0 if resolved.schema[law.column].default is None else 5.0  # the default adds 0
-    moments = np.array([[rows, -2.0], [-2.0, 0.0]])
-    mean, sd = _mean_and_sd(resolved, moments, temperature)
+    # a default, in the middle, adds a row and nothing to the total
+    more = 0.0 if resolved.schema[law.column].default is None else 0.5
     if not law.bounded:
         origin, unit = law.measure(1.0)
+        mean, sd = _mean_and_sd(resolved, 3 + more, 1 + more, temperature)
         return float(kstest(origin + unit * drawn, norm(mean, sd).cdf).pvalue)
-    share = np.linspace(0, 1, 20_001)
-    theta = law.low + (law.high - law.low) * share
-    density = np.exp(truncated_normal.log_density(theta, np.array(mean), sd, law.low, law.high))
-    cdf = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2)])
-    return float(kstest(drawn, lambda x: np.interp(x, share, cdf / cdf[-1])).pvalue)
+    theta = np.linspace(law.low, law.high, 20_001)
+    log = _log_mean_law(resolved, np.array([[3 + more, 1 + more]]), temperature, theta)[0]
+    return kolmogorov(law.low + (law.high - law.low) * drawn, theta, log)
 
 
-def draw_games() -> list[ExactGame]:
-    """One draw of levels or of a mean, one row a unit, both relations."""
-    return [
-        _mean_game("add_remove"),
-        _mean_game("replace_one"),
-        _free_mean_game(),
-        _game("Beta draw", 2, "add_remove", "half the temperature", factor=0.5),
-        _game("Beta draw", 2, "replace_one", "temperature of add_remove", factor=0.5),
-        _game("Dirichlet draw", 3, "add_remove", "half the temperature", factor=0.5),
-        _game("Dirichlet draw", 3, "replace_one", "temperature of add_remove", factor=0.5),
-    ]
+def _coefficient_game(neighbours: Neighbours, tables: tuple[Table, Table]) -> Game:
+    """A prior that is narrow in its ball, where the claim is nearly attained."""
+    schema = Schema(Real("x", -1, 1), Real("y", -1, 1), neighbours=neighbours)
+    law = BallRegression("y", ("x",), sd=0.1, scale=0.05, radius=0.2)
+    one, several = (resolve_draw(ConjugateDraw(law, draws=n), schema) for n in (1, 1000))
+    calibration = one.calibrate(Exponential(1, DELTA))
 
+    def scores(temperature: float, runs: int) -> Scores:
+        sides = [several.evaluate(open_data(table, schema), ()) for table in tables]
+        laws = [regression_law(several.query, several.moments(s), temperature) for s in sides]
+        found = []
+        for side in sides:
+            x = law.radius * sampled(several, side, temperature, runs)
+            here, there = (
+                -0.5 * np.einsum("ni,ij,nj->n", x - mean, precision, x - mean)
+                for mean, precision in laws
+            )
+            found.append(there - here)
+        return found
 
-def _game(
-    name: str, levels: int, neighbours: Neighbours, mistake: str, *, factor: float
-) -> ExactGame:
-    labels = [str(i) for i in range(levels)]
-    schema = Schema(Categorical("x", labels), neighbours=neighbours)
-    law = TruncatedDirichlet("x", (1.0,) * levels, truncation=0.1)
-    resolved = resolve_draw(ConjugateDraw(law, draws=1000), schema)
-    one = resolve_draw(ConjugateDraw(law), schema)
-    calibration = one.calibrate(Exponential(1))
-    temperature = calibration.noise[0].scale
-
-    def shown(scale: float) -> Callable[[int], float]:
-        def loss(runs: int) -> float:
-            some = (3, 2, *[0] * (levels - 2))
-            fits = draws_p_value(resolved, some, scale, min(runs, 20_000)) > ALARM
-            return largest_loss(one, scale) if fits else np.inf
-
-        return loss
-
-    return ExactGame(
-        f"{name}, {neighbours}",
-        float(calibration.cost.epsilon),
-        float(calibration.cost.delta),
-        shown(temperature),
-        mistake,
-        shown(temperature * factor),
-    )
-
-
-def _mean_game(neighbours: Neighbours) -> ExactGame:
-    schema = Schema(Real("x", 0, 1), neighbours=neighbours)
-    law = BoundedNormal("x", 0.5, (0.5, 1.0), 0.0, 1.0)
-    resolved = resolve_draw(ConjugateDraw(law, draws=1000), schema)
-    one = resolve_draw(ConjugateDraw(law), schema)
-    calibration = one.calibrate(Exponential(1))
-    temperature = calibration.noise[0].scale
-
-    def shown(scale: float) -> Callable[[int], float]:
-        def loss(runs: int) -> float:
-            fits = means_p_value(resolved, scale, min(runs, 20_000)) > ALARM
-            return largest_mean_loss(one, scale) if fits else np.inf
-
-        return loss
-
-    return ExactGame(
-        f"draw of a mean, {neighbours}",
-        float(calibration.cost.epsilon),
-        float(calibration.cost.delta),
-        shown(temperature),
-        "half the temperature",
-        shown(temperature * 0.5),
-    )
-
-
-def _free_mean_game() -> ExactGame:
-    """A prior so narrow that a single row hardly narrows it: the claim is nearly attained."""
-    schema = Schema(Real("x", 0, 1, default=0.5), neighbours="replace_one")
-    law = BoundedNormal("x", 0.05, (0.4, 0.02), -np.inf, np.inf)
-    resolved = resolve_draw(ConjugateDraw(law, draws=1000), schema)
-    one = resolve_draw(ConjugateDraw(law), schema)
-    calibration = one.calibrate(Exponential(1, "0.05"))
-    temperature, delta = calibration.noise[0].scale, float(calibration.cost.delta)
-
-    def shown(scale: float) -> Callable[[int], float]:
-        def loss(runs: int) -> float:
-            fits = means_p_value(resolved, scale, min(runs, 20_000)) > ALARM
-            return exact_mean_epsilon(one, scale, delta) if fits else np.inf
-
-        return loss
-
-    return ExactGame(
-        "draw of a mean without bounds, replace_one",
-        float(calibration.cost.epsilon),
-        delta,
-        shown(temperature),
-        "half the temperature",
-        shown(temperature * 0.5),
-    )
+    name, temperature = f"draw of coefficients, {neighbours}", calibration.noise[0].scale
+    return attack(name, calibration.cost, scores, temperature, _HALF, temperature / 2, pace=20)

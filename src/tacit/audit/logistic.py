@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from scipy.special import expit
 
-from tacit.audit.game import DELTA, Game, Scores, Table
+from tacit.audit.game import DELTA, Game, Scores, Table, attack
 from tacit.draws.logistic import LogisticAnswer, resolve_logistic
 from tacit.sources.data import open_data
 from tacit.spec.columns import Categorical, Real
-from tacit.spec.logistic import Logistic, LogisticDraw, LogisticMinimum, Perturbed
+from tacit.spec.logistic import Logistic, LogisticDraw, LogisticMinimum
 from tacit.spec.mechanisms import Exponential, Gaussian
 from tacit.spec.release import Axis, Block, Noise
 from tacit.spec.schema import Neighbours, Schema
@@ -20,15 +21,21 @@ from tacit.wall.noise import noised, os_entropy
 from tacit.wall.statistics.statistic import Statistic
 
 _FEATURES = tuple(f"x{i}" for i in range(8))
-_RIDGE = 0.5
 _RADIUS = 3.0  # of a row with all features at their ends, the constant included
+_LAW = Logistic("y", _FEATURES, precision=1.0)
+_OBJECTIVE, _BARE, _OUTPUT = (
+    LogisticMinimum(_LAW, kind, ridge)
+    for kind, ridge in (("objective", 0.5), ("objective", 0.002), ("output", 0.5))
+)
 Score = Callable[[np.ndarray], np.ndarray]
+Tables = tuple[Table, Table]
+Setting = tuple[LogisticDraw | LogisticMinimum, Noise, Score]
 
 
 def logistic_games() -> list[Game]:
     one, other, none = _rows((1, "yes")), _rows((1, "no")), _rows()
     # Many rows that only say "no" pull the constant down: where "yes" is a surprise, a row has
-    # its full slope, and two rows with opposite features differ by nearly twice that.
+    # its full gradient, and two rows with opposite features differ by nearly twice that.
     pulled = [(0, "no")] * 300
     quiet, up, down = (_rows(*pulled, *last) for last in ([], [(1, "yes")], [(-1, "yes")]))
     return [
@@ -46,56 +53,51 @@ def _rows(*rows: tuple[float, str]) -> Table:
     return {**{name: [x for x, _ in rows] for name in _FEATURES}, "y": [y for _, y in rows]}
 
 
-def _resolved(query: LogisticDraw | LogisticMinimum, neighbours: Neighbours) -> LogisticAnswer:
-    columns = [Real(name, -1, 1) for name in _FEATURES]
-    target = Categorical("y", ["no", "yes"])
-    most = 1 if neighbours == "add_remove" else None
-    return resolve_logistic(query, Schema(*columns, target, neighbours=neighbours, max_units=most))
+def _draw_game(neighbours: Neighbours, tables: Tables) -> Game:
+    """Without other rows a draw is nearly normal around the gradient of the one that differs."""
+    several, mechanism = LogisticDraw(_LAW, draws=1000), Exponential(1, DELTA)
+    noise = _noise(LogisticDraw(_LAW), neighbours, mechanism)
+    return _game(
+        "Langevin draw of a logistic regression", neighbours, tables, mechanism,
+        (several, noise, _along),
+        "a fifth of the temperature", (several, replace(noise, scale=noise.scale / 5), _along),
+    )  # fmt: skip
 
 
-def _sampler(
-    resolved: LogisticAnswer, tables: tuple[Table, Table], noise: Noise, score: Score
-) -> Callable[[int], Scores]:
-    """Runs of the wall's own code on both tables, scored by what an attacker would look at."""
-    draws, size = resolved.blocks[0].shape
-
-    def scores(runs: int) -> Scores:
-        found = []
-        for table in tables:
-            statistic = resolved.evaluate(open_data(table, resolved.schema), (noise,))  # type: ignore[arg-type]
-            if noise.family == "discrete_gaussian":  # one minimum, noised again and again
-                many = Statistic(np.tile(statistic.integers, runs), statistic.units)
-                block = Block("theta", (Axis("run", range(runs)), *resolved.blocks[0].axes))
-                steps = [noised(many, (noise,), (block,), os_entropy)]
-            else:
-                times = range(-(-runs // draws))
-                steps = [resolved.sample(statistic, (noise,), os_entropy) for _ in times]
-            theta = np.concatenate(steps).reshape(-1, size)[:runs] * noise.grid
-            found.append(score(theta))
-        return found[0], found[1]
-
-    return scores
+def _objective_game(tables: Tables) -> Game:
+    """Two rows with opposite vectors: their gradients differ by one, wherever theta is."""
+    noise = _noise(_OBJECTIVE, "replace_one", mechanism := Gaussian(2, DELTA))
+    return _game(
+        "objective perturbation", "replace_one", tables, mechanism, (_OBJECTIVE, noise, _along),
+        "a fifth of the noise", (_OBJECTIVE, replace(noise, scale=noise.scale / 5), _along),
+    )  # fmt: skip
 
 
-def _draw_game(neighbours: Neighbours, tables: tuple[Table, Table]) -> Game:
-    """Without other rows a draw is nearly normal around the pull of the one that differs."""
-    law = Logistic("y", _FEATURES, precision=1.0)
-    calibration = _resolved(LogisticDraw(law), neighbours).calibrate(Exponential(1, DELTA))
-    several = _resolved(LogisticDraw(law, draws=1000), neighbours)
-    noise = calibration.noise[0]
-    return Game(
-        f"Langevin draw of a logistic regression, {neighbours}",
-        float(calibration.cost.epsilon),
-        float(calibration.cost.delta),
-        _sampler(several, tables, noise, _along),
-        "a fifth of the temperature",
-        _sampler(several, tables, replace(noise, scale=noise.scale / 5), _along),
+def _volume_game(tables: Tables) -> Game:
+    """The ratio of densities is known: only the direction of the one row matters."""
+    noise = _noise(_OBJECTIVE, "add_remove", mechanism := Gaussian(2, DELTA))
+
+    def score(ridge: float, theta: np.ndarray) -> np.ndarray:
+        at = theta.sum(axis=1) / _RADIUS
+        pull = expit(-at)
+        near, far = (ridge * at - pull) / noise.scale, ridge * at / noise.scale
+        return np.log1p(pull * (1 - pull) / ridge) + (far**2 - near**2) / 2
+
+    honest, bare = (
+        (query, noise, partial(score, query.regularizer)) for query in (_OBJECTIVE, _BARE)
     )
+    name = "objective perturbation"
+    mistake = "hardly any regularizer"
+    return _game(name, "add_remove", tables, mechanism, honest, mistake, bare)
 
 
-def _minimum(kind: Perturbed, neighbours: Neighbours, ridge: float = _RIDGE) -> LogisticAnswer:
-    query = LogisticMinimum(Logistic("y", _FEATURES, precision=1.0), kind, ridge)
-    return _resolved(query, neighbours)
+def _output_game(neighbours: Neighbours, tables: Tables, mistake: str, share: float) -> Game:
+    noise = _noise(_OUTPUT, neighbours, mechanism := Gaussian(1, DELTA))
+    less = replace(noise, scale=max(round(noise.scale / noise.grid * share), 1) * noise.grid)
+    return _game(
+        "output perturbation", neighbours, tables, mechanism, (_OUTPUT, noise, _features),
+        mistake, (_OUTPUT, less, _features), pace=20,
+    )  # fmt: skip
 
 
 def _along(theta: np.ndarray) -> np.ndarray:
@@ -106,58 +108,49 @@ def _features(theta: np.ndarray) -> np.ndarray:
     return theta[:, 1:].sum(axis=1)
 
 
-def _objective_game(tables: tuple[Table, Table]) -> Game:
-    """Two rows with opposite vectors: their slopes differ by one, wherever theta is."""
-    resolved = _minimum("objective", "replace_one")
-    noise = resolved.calibrate(Gaussian(2, DELTA)).noise[0]
-    return Game(
-        "objective perturbation, replace_one",
-        2.0,
-        DELTA,
-        _sampler(resolved, tables, noise, _along),
-        "a fifth of the noise",
-        _sampler(resolved, tables, replace(noise, scale=noise.scale / 5), _along),
-    )
+def _resolved(query: LogisticDraw | LogisticMinimum, neighbours: Neighbours) -> LogisticAnswer:
+    columns = [Real(name, -1, 1) for name in _FEATURES]
+    target = Categorical("y", ["no", "yes"])
+    most = 1 if neighbours == "add_remove" else None
+    return resolve_logistic(query, Schema(*columns, target, neighbours=neighbours, max_units=most))
 
 
-def _volume_game(tables: tuple[Table, Table]) -> Game:
-    """The ratio of densities is known: only the direction of the one row matters."""
-    mechanism = Gaussian(2, DELTA)
-    resolved = _minimum("objective", "add_remove")
-    noise = resolved.calibrate(mechanism).noise[0]
-
-    def scored(ridge: float) -> Score:
-        def score(theta: np.ndarray) -> np.ndarray:
-            at = theta.sum(axis=1) / _RADIUS
-            pull = expit(-at)
-            near, far = (ridge * at - pull) / noise.scale, ridge * at / noise.scale
-            return np.log1p(pull * (1 - pull) / ridge) + (far**2 - near**2) / 2
-
-        return score
-
-    bare = 0.002
-    return Game(
-        "objective perturbation, add_remove",
-        2.0,
-        DELTA,
-        _sampler(resolved, tables, noise, scored(_RIDGE)),
-        "hardly any regularizer",
-        _sampler(_minimum("objective", "add_remove", bare), tables, noise, scored(bare)),
-    )
+def _noise(
+    query: LogisticDraw | LogisticMinimum, neighbours: Neighbours, mechanism: Exponential | Gaussian
+) -> Noise:
+    return _resolved(query, neighbours).calibrate(mechanism).noise[0]
 
 
-def _output_game(
-    neighbours: Neighbours, tables: tuple[Table, Table], mistake: str, share: float
+def _game(
+    name: str,
+    neighbours: Neighbours,
+    tables: Tables,
+    mechanism: Exponential | Gaussian,
+    honest: Setting,
+    mistake: str,
+    broken: Setting,
+    *,
+    pace: float = 1,
 ) -> Game:
-    resolved = _minimum("output", neighbours)
-    noise = resolved.calibrate(Gaussian(1, DELTA)).noise[0]
-    steps = max(round(noise.scale / noise.grid * share), 1)
-    return Game(
-        f"output perturbation, {neighbours}",
-        1.0,
-        DELTA,
-        _sampler(resolved, tables, noise, _features),
-        mistake,
-        _sampler(resolved, tables, replace(noise, scale=steps * noise.grid), _features),
-        pace=20,
-    )
+    """Runs of the wall's own code on both tables, scored by what an attacker would look at."""
+
+    def scores(setting: Setting, runs: int) -> Scores:
+        query, noise, score = setting
+        resolved = _resolved(query, neighbours)
+        draws, size = resolved.blocks[0].shape
+        found = []
+        for table in tables:
+            statistic = resolved.evaluate(open_data(table, resolved.schema), (noise,))
+            if noise.family == "discrete_gaussian":  # one minimum, noised again and again
+                many = Statistic(np.tile(statistic.integers, runs), statistic.units)
+                block = Block("theta", (Axis("run", range(runs)), *resolved.blocks[0].axes))
+                steps = [noised(many, (noise,), (block,), os_entropy)]
+            else:
+                times = range(-(-runs // draws))
+                steps = [resolved.sample(statistic, (noise,), os_entropy) for _ in times]
+            theta = np.concatenate(steps).reshape(-1, size)[:runs] * noise.grid
+            found.append(score(theta))
+        return found
+
+    full = f"{name}, {neighbours}"
+    return attack(full, mechanism, scores, honest, mistake, broken, pace=pace)
