@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,12 @@ import numpy as np
 import pytest
 
 import tacit
+
+# Programs that JAX has compiled are kept between runs, and shared by workers.
+os.environ.setdefault(
+    "JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "jax")
+)
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 
 SMOKERS = {
     "smoker": np.array(["yes", "no", "no", "yes", "no", "no", "n/a", "no"]),
