@@ -170,7 +170,7 @@ def _given(kernel: AnyKernel, state: State, columns: Sequence[Column], shapes: S
             if length != known or length < 1:
                 what = f"axis {axis!r} of {array.name} to have length {max(known, 1)}"
                 raise _refusal(kernel.name, what)
-        if part.dtype.kind == "f" and not np.all(np.isfinite(part)):
+        if part.dtype.kind == "f" and not np.isfinite(part).all():
             raise _refusal(kernel.name, f"finite numbers in {array.name}")
     if not columns or not all(isinstance(column, Column) for column in columns):
         raise _refusal(kernel.name, "columns of the schema, at least one")

@@ -221,7 +221,7 @@ def _rules(given: Given) -> int:
     position, levels = given.arrays["position"], given.arrays["levels"]
     given.expect(levels.min() >= 0 and levels.max() <= size, f"levels from 0 to {size}")
     inside = (position >= 0) & (position <= size - np.maximum(levels, 1))
-    given.expect(np.all(inside), f"position + levels at most {size}")
+    given.expect(inside.all(), f"position + levels at most {size}")
     for f in np.flatnonzero(levels):
         low, high = given.range_of(int(f), whole=True)
         given.expect(low >= 0 and high < levels[f], f"{high + 1} levels for column {f}")
