@@ -47,6 +47,7 @@ def plan_epsilon(
 
     Examples
     --------
+    >>> from tacit.spec.plan import Poisson, Steps
     >>> plan = Plan(Steps(1000, Gaussian(noise_multiplier=1.0), Poisson(0.01)), delta=1e-5)
     >>> epsilon, by = plan_epsilon(plan, "add_remove")
     >>> round(epsilon, 3), by
