@@ -7,7 +7,7 @@ from many walkers side by side: the false-alarm rate of each comparison is below
 import numpy as np
 import pytest
 
-from tacit.infer.second_moments import curvature_of, eigen_floored
+from tacit.infer.newton import curvature_of, eigen_floored
 from tacit.methods.sgfs import scoring_step
 from tacit.methods.sghmc import Moving, hamiltonian_step, thermostat_step
 from tacit.methods.sgld import langevin_step

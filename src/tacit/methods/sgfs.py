@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tacit.infer.second_moments import curvature_of, eigen_floored
+from tacit.infer.newton import curvature_of, eigen_floored
 from tacit.kernels import KERNELS
 from tacit.methods.gradient_sampler import GradientSampler, Setting
 from tacit.spec.errors import ModelError
