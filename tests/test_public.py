@@ -69,6 +69,7 @@ def test_what_is_at_the_top():
             "Wall",
             "fit",
             "plan",
+            "release_from_table",
             "with_prior",
         ]
     )

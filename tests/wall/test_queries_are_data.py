@@ -108,6 +108,7 @@ def test_trusted_code_calls_nothing_that_a_question_brought():
 
 # What is called by the name of a field, and whence it is.
 OWN = {
+    ("draws/density.py", "kernel.precision"),  # a method of a program, not a precision
     ("steps/loops.py", "kernel"),  # of the registry, see below
     ("steps/sums.py", "self.start"),  # a method of the answer
     ("sources/cells.py", "getattr(pa.types, f'is_{kind}')"),
