@@ -18,7 +18,7 @@ from tacit.spec.mechanisms import (
     mechanism_from_dict,
     mechanism_to_dict,
 )
-from tacit.spec.wire import reading
+from tacit.spec.wire import Record, reading
 
 Geometry = Literal["free", "nonnegative", "box", "simplex"]
 GEOMETRIES: tuple[Geometry, ...] = ("free", "nonnegative", "box", "simplex")
@@ -26,14 +26,14 @@ _MOST_STEPS = 10**8
 
 
 @dataclass(frozen=True)
-class Everyone:
+class Everyone(Record):
     """Every unit takes part in every step."""
 
     rate = 1.0
 
 
 @dataclass(frozen=True)
-class Poisson:
+class Poisson(Record):
     """Each unit takes part in a step with probability `rate`, independently of all others."""
 
     rate: float
@@ -43,7 +43,7 @@ class Poisson:
 
 
 @dataclass(frozen=True)
-class WithoutReplacement:
+class WithoutReplacement(Record):
     """`size` of the `population` units take part, all subsets alike. Needs a public population."""
 
     size: int
@@ -104,19 +104,16 @@ class Steps:
         return {
             "steps": self.count,
             "mechanism": mechanism_to_dict(self.mechanism),
-            "sampling": {"type": type(self.sampling).__name__, **vars(self.sampling)},
+            "sampling": self.sampling.to_dict(),
             "geometry": self.geometry,
             "numbers": self.numbers,
         }
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> Steps:
-        sampling = dict(facts["sampling"])
-        kind = _SAMPLING.get(str(sampling.pop("type", None)))
-        if kind is None:
-            raise BudgetError(f"Expected sampling among {', '.join(_SAMPLING)}.")
+        sampling = _SAMPLING[facts["sampling"]["type"]].from_dict(facts["sampling"])
         mechanism: Any = mechanism_from_dict(facts["mechanism"])
-        return cls(facts["steps"], mechanism, kind(**sampling), facts["geometry"], facts["numbers"])
+        return cls(facts["steps"], mechanism, sampling, facts["geometry"], facts["numbers"])
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from tacit.spec.checks import is_whole
 from tacit.spec.errors import QueryError
 
 NOTHING = "Nothing was charged or read."
@@ -391,9 +392,9 @@ def _name(kind: str, value: Any) -> str:
 
 
 def _integer(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or abs(value) > LARGEST_INTEGER:
+    if not is_whole(value, -LARGEST_INTEGER, LARGEST_INTEGER):
         raise ValueError
-    return value
+    return int(value)
 
 
 def _lists(value: Any) -> Any:

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from tacit.spec.checks import is_whole
 from tacit.spec.errors import QueryError
 from tacit.spec.primitives import NOTHING
 from tacit.spec.program_reading import FORMAT, MOST_TEXT, Rebuilt, canonical, rebuilt
@@ -205,7 +206,7 @@ def trace(
         import jax.numpy as jnp
     except ImportError:
         raise QueryError("A program needs JAX: pip install 'tacit[jax]'.") from None
-    if isinstance(columns, bool) or not isinstance(columns, int) or columns < 1:
+    if not is_whole(columns, 1, MOST_TEXT):
         raise QueryError(f"Expected columns={columns!r} >= 1. {NOTHING}")
     dtype = np.float64 if jax.config.jax_enable_x64 else np.float32
     leaves, tree = leaves_of(state), jax.tree.structure(state)
