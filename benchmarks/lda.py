@@ -57,7 +57,7 @@ def main() -> None:
     schema = tacit.Schema(tacit.Tokens("words", words, max_length=10**6), neighbours="replace_one")
     wall = tacit.Wall(train, schema, budget=tacit.Budget(10_000, 1e-2), ledger=":memory:")
     public = tacit.Public(train, schema)
-    batches = {"batch_size": chosen.batch, "epochs": 1}
+    batches = {"sampling": tacit.subsampling.Poisson(chosen.batch / train.shape[0])}
     pace = {"tau0": 64, "kappa": 0.5}  # scikit-learn's below
 
     def fitted(data, how, **options):

@@ -73,7 +73,8 @@ class Stopwatch:
 
 def private(data: dict[str, np.ndarray], batch: int):
     wall = tacit.Wall(data, SCHEMA, budget=tacit.Budget(1e4, 1e-2), ledger=":memory:")
-    how = tacit.SGLD(8, 1e-5, steps=STEPS + 1, sampling_rate=batch / RECORDS)
+    batches = tacit.subsampling.Poisson(batch / RECORDS)
+    how = tacit.SGLD(8, 1e-5, steps=STEPS + 1, sampling=batches)
 
     def seconds() -> float:
         watch = Stopwatch(wall)

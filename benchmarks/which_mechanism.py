@@ -20,7 +20,7 @@ import matplotlib as mpl
 import numpy as np
 
 import tacit
-from tacit.methods.statistics import for_budget
+from tacit.fitting import for_budget
 from tacit.testing import simulated_release
 
 mpl.use("Agg")

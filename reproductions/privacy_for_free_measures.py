@@ -32,7 +32,7 @@ SGLD_SAME = "SGLD, the accountant's noise"
 
 def _batches(rows: int) -> dict[str, Any]:
     """Batches of root N and root N passes, as in the paper: N steps."""
-    return {"steps": rows, "sampling_rate": rows**-0.5}
+    return {"steps": rows, "sampling": tacit.subsampling.Poisson(rows**-0.5)}
 
 
 def _hybrid(epsilon: Decimal, rows: int) -> Any:
@@ -51,7 +51,7 @@ HOW: dict[str, Callable[[Decimal, int], Any]] = {
     OPS: lambda e, n: tacit.OnePosteriorSample(e, DELTA),
     BALL: lambda e, n: tacit.OnePosteriorSample(e, truncation=RADIUS),
     HYBRID: _hybrid,
-    SGNHT: lambda e, n: tacit.methods.SGNHT(e, DELTA, sampling_rate=0.05),
+    SGNHT: lambda e, n: tacit.methods.SGNHT(e, DELTA, sampling=tacit.subsampling.Poisson(0.05)),
     WEIGHTS: lambda e, n: tacit.VIPS(e, DELTA),
     SGLD_PAPER: lambda e, n: tacit.SGLD(e, DELTA, **_batches(n), constants="paper"),
     SGLD_SAME: lambda e, n: tacit.SGLD(e, DELTA, **_batches(n)),

@@ -40,8 +40,8 @@ def _paper(epsilon: float, size: int, accountant: Any = "rdp", steps: int = STEP
 
 
 def _batches(size: int, steps: int) -> dict[str, Any]:
-    batch = max(1, size // steps)
-    return {"batch_size": batch, "epochs": 1, "tau0": 1024, "kappa": 0.7, "sampling": "wor"}
+    batches = tacit.subsampling.WithoutReplacement(max(1, size // steps), size)
+    return {"sampling": batches, "tau0": 1024, "kappa": 0.7}
 
 
 def posterior(corpus: Corpus, method: str, epsilon: float, seed: int = SEED) -> Any:

@@ -67,7 +67,7 @@ documents of Wikipedia, about 8,000 words and 50 topics. One fit for each number
 {_PREFIX if len(found) > 2 else ""} An empty cell was not run.
 
 - The paper's method: `LDA(topics, weighting="length")` with `VIPS(epsilon, {DELTA:g},
-  batch_size=n // 20, epochs=1, tau0=1024, kappa=.7, sampling="wor", accountant="rdp")` and
+  sampling=WithoutReplacement(n // 20, n), tau0=1024, kappa=.7, accountant="rdp")` and
   `noise="plugin"`: documents count as {LENGTH} words, cut down to a norm of {CLIP:g} times that;
   20 batches of a twentieth, as 20,000 of 400,000 in the paper. Weights in place of words drawn
   with replacement: the same on average.

@@ -14,7 +14,7 @@ from tacit.draws.draw import uniforms
 from tacit.draws.states import paths, resolve_states, transitions
 from tacit.posterior import HiddenStatesPosterior
 from tacit.public import seeded_entropy
-from tacit.spec.protocols import Sweep
+from tacit.spec.hidden_states import Sweep
 from tacit.testing import simulated_release
 from tacit.wall.statistics.statistic import Statistic
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from tacit.fitting import How, fit, resolve
-from tacit.methods import METHODS, SCHEDULES, Statistics
+from tacit.methods import METHODS, Statistics
+from tacit.methods.gradient_sampler import SCHEDULES
 from tacit.methods.method import Once
 from tacit.methods.run import task_of
 from tacit.models import model_from_description
@@ -21,6 +22,7 @@ from tacit.spec.budget import Budget
 from tacit.spec.columns import column_from_dict
 from tacit.spec.errors import FileError, StudyError
 from tacit.spec.mechanisms import Gaussian, Laplace
+from tacit.spec.plan import SUBSAMPLING
 from tacit.spec.protocols import Releaser
 from tacit.spec.release import Release
 from tacit.spec.sampling import SamplingOptions
@@ -30,6 +32,7 @@ _KNOWN: Mapping[str, Mapping[str, Any]] = {
     "mechanism": {"Laplace": Laplace, "Gaussian": Gaussian},
     "method": {kind.__name__: kind for kind in METHODS if kind is not Statistics},
     "schedule": SCHEDULES,
+    "subsampling": {kind.__name__: kind for kind in SUBSAMPLING},
 }
 _OPTIONS = tuple(SamplingOptions.__annotations__)
 _SPENT = ("epsilon", "delta")
@@ -165,7 +168,7 @@ def _analysis(facts: Mapping[str, Any]) -> Analysis:
 
 
 def _how(name: str, facts: dict[str, Any]) -> Any:
-    """A mechanism, a method or a schedule by its name in the registries, or a Budget."""
+    """A mechanism, method, schedule or subsampling by its name in the registries, or a Budget."""
     for what, known in _KNOWN.items():
         if what in facts:
             asked = str(facts.pop(what))
@@ -192,7 +195,8 @@ def _made(name: str, kind: type[Any], facts: Mapping[str, Any]) -> Any:
 def _option(name: str, key: str, value: Any) -> Any:
     """An option from TOML: decimals for what is spent, floats elsewhere, tables as values.
 
-    `step_size = { schedule = "Polynomial", a = 0.1 }`, `first = { method = ..., epsilon = 0.5 }`.
+    `step_size = { schedule = "Polynomial", a = 0.1 }`, `first = { method = ..., epsilon = 0.5 }`,
+    `sampling = { subsampling = "Poisson", rate = 0.1 }`.
     """
     if isinstance(value, Mapping):
         return _how(name, dict(value))

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import binom
 
 from tacit.infer.newton import Curvature, NoisyGradient, best_ridge, draw, next_iterate
-from tacit.spec.newton import CURVATURE, unpacked
+from tacit.methods.newton import CURVATURE, unpacked
 
 
 def symmetric_noise(size, sd, rng):

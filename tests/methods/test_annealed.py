@@ -13,7 +13,7 @@ from scipy.stats import kstest
 import tacit
 from tacit.accounting.draws import draw_range
 from tacit.draws.choice import resolve_choice
-from tacit.methods import run
+from tacit.methods.run import run
 from tacit.sources.data import open_data
 from tacit.spec.wire import digest
 from tacit.wall.steps.sums import resolve_sum
@@ -34,13 +34,18 @@ BETA = tacit.BetaBernoulli("x", success="b", prior=(2, 1))
 DIRICHLET = tacit.DirichletCategorical("x", prior=(1.0, 2.0, 1.5))
 
 
-def rich(model, held, runs, levels):
+def rich(model, held, runs, temperatures):
     """So much epsilon that the last draws are at temperature 1 and the noise is small."""
     law = model.draw_query(held, truncation=CUT, draws=1, temper_prior=False).law
     each = draw_range(law, held) * (1 + 1e-9)
-    total = each * (runs * (levels + 1) / 2 + 1000) * 1.0001
+    total = each * (runs * (temperatures + 1) / 2 + 1000) * 1.0001
     return tacit.methods.AnnealedImportance(
-        total, truncation=CUT, runs=runs, levels=levels, weights="laplace", weights_share=1000
+        total,
+        truncation=CUT,
+        runs=runs,
+        temperatures=temperatures,
+        weights="laplace",
+        weights_share=1000,
     )
 
 
@@ -49,8 +54,8 @@ def powers_of(method, model, held):
     return method._powers(method._plan(held), law, held)
 
 
-def evidences(model, held, repeats, runs=8, levels=3, data=DATA):
-    method = rich(model, held, runs, levels)
+def evidences(model, held, repeats, runs=8, temperatures=3, data=DATA):
+    method = rich(model, held, runs, temperatures)
     found = []
     for seed in range(repeats):
         post = tacit.fit(model, tacit.Public(data, held, seed=seed), method, seed=seed)
@@ -112,7 +117,7 @@ def test_powers_rise_from_nothing():
     for epsilon, delta in ((1, 0), (5, "1e-6"), (1e4, 0)):
         for weights in ("choice", "laplace"):
             method = tacit.methods.AnnealedImportance(
-                epsilon, delta, truncation=CUT, runs=4, levels=6, weights=weights
+                epsilon, delta, truncation=CUT, runs=4, temperatures=6, weights=weights
             )
             powers = powers_of(method, BETA, held)
             assert powers[0] == 0
@@ -121,7 +126,7 @@ def test_powers_rise_from_nothing():
             assert powers[1] > 0
             assert powers[-1] <= 1
     assert powers[-1] == 1
-    hot = powers_of(tacit.methods.AnnealedImportance(1, truncation=CUT, levels=4), BETA, held)
+    hot = powers_of(tacit.methods.AnnealedImportance(1, truncation=CUT, temperatures=4), BETA, held)
     np.testing.assert_allclose(np.diff(hot, 2), 0, atol=1e-9)  # evenly
 
 
@@ -150,10 +155,10 @@ class Recorder:
 @pytest.mark.parametrize("weights", ["choice", "laplace"])
 def test_weights_are_sums_of_log_likelihoods_over_rows(weights, rows):
     """Computed by hand from the draws that were released, and none of them clipped."""
-    held, runs, levels = schema(rows=rows), 3, 2
+    held, runs, temperatures = schema(rows=rows), 3, 2
     recorder = Recorder(tacit.Public(DATA, held, seed=2))
     method = tacit.methods.AnnealedImportance(
-        3, truncation=CUT, runs=runs, levels=levels, weights=weights
+        3, truncation=CUT, runs=runs, temperatures=temperatures, weights=weights
     )
     run(method, BETA, recorder, seed=4)
     query = recorder.asked[-1][0]
@@ -162,7 +167,7 @@ def test_weights_are_sums_of_log_likelihoods_over_rows(weights, rows):
     law = resolved.exact()
     steps = resolved.evaluate(open_data(DATA, held), law).integers * law[0].grid
     powers = powers_of(method, BETA, held)
-    drawn = [release.value[1] for _, release in recorder.asked[: runs * levels]]
+    drawn = [release.value[1] for _, release in recorder.asked[: runs * temperatures]]
     (temperature,) = {r.noise[0].scale for _, r in recorder.asked[:runs]}
     assert powers[1] == pytest.approx(1 / temperature)
     # the first level's places come from the prior and a seed of ours: eliminate them
@@ -188,7 +193,9 @@ def _log_places(runs, seed):
 def test_runs_are_chosen_by_their_weights_at_the_plans_temperature():
     held = schema()
     recorder = Recorder(tacit.Public(DATA, held, seed=2))
-    method = tacit.methods.AnnealedImportance(3, truncation=CUT, runs=5, levels=2, weights_share=2)
+    method = tacit.methods.AnnealedImportance(
+        3, truncation=CUT, runs=5, temperatures=2, weights_share=2
+    )
     post = run(method, BETA, recorder, seed=4)
     query, release = recorder.asked[-1]
     assert len({digest(asked.to_dict()) for asked, _ in recorder.asked[-5:]}) == 1
@@ -205,7 +212,7 @@ def test_runs_are_chosen_by_their_weights_at_the_plans_temperature():
 def test_the_last_level_has_the_tempered_posteriors_law():
     """Weights by choice at a high price leave draws that are near it already."""
     held = schema()
-    method = tacit.methods.AnnealedImportance(100, truncation=CUT, runs=400, levels=1)
+    method = tacit.methods.AnnealedImportance(100, truncation=CUT, runs=400, temperatures=1)
     recorder = Recorder(tacit.Public(DATA, held, seed=3))
     run(method, BETA, recorder, seed=1)
     power = powers_of(method, BETA, held)[-1]
@@ -223,7 +230,7 @@ def test_it_is_charged_once_and_at_most_what_was_asked(weights, delta):
         held = schema(neighbours=neighbours, most=10 if neighbours == "add_remove" else None)
         home = tacit.Wall(DATA, held, budget=tacit.Budget(9, "1e-4"), ledger=":memory:")
         method = tacit.methods.AnnealedImportance(
-            2, delta, truncation=CUT, runs=4, levels=3, weights=weights
+            2, delta, truncation=CUT, runs=4, temperatures=3, weights=weights
         )
         post = tacit.fit(BETA, home, method, seed=1)
         spent = 9 - float(home.remaining.epsilon)
@@ -242,6 +249,6 @@ def test_refusals_cost_nothing():
     with pytest.raises(tacit.TacitError):
         tacit.fit(BETA, home, tacit.methods.AnnealedImportance(1, truncation=0.6))
     assert home.remaining.epsilon == 9
-    for bad in ({"weights": "own"}, {"runs": 0}, {"levels": 1.5}, {"weights_share": 0}):
+    for bad in ({"weights": "own"}, {"runs": 0}, {"temperatures": 1.5}, {"weights_share": 0}):
         with pytest.raises(tacit.errors.ModelError):
             tacit.methods.AnnealedImportance(1, truncation=CUT, **bad)

@@ -9,6 +9,7 @@ from scipy.special import expit
 
 import tacit
 from tacit.methods import check_suits
+from tacit.methods.method import Task
 from tacit.models.logistic_regression import theta_of
 from tacit.posterior import Posterior
 from tacit.spec.design import Design
@@ -84,11 +85,11 @@ def test_a_posterior_sample_of_a_regression_has_no_truncation():
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_regularizer_is_taken_as_given(method):
-    query = method(4, "1e-5", regularizer=1e5).query(MODEL, SCHEMA)
+    query = method(4, "1e-5", regularizer=1e5).query(Task(MODEL, SCHEMA))
     release = tacit.Public(data(500), SCHEMA).release(query, tacit.Gaussian(4, "1e-5"))
     assert np.abs(theta_of(release)).max() < 0.05  # all but zero
     with pytest.raises(tacit.errors.QueryError, match="regularizer=0"):
-        method(4, "1e-5", regularizer=0).query(MODEL, SCHEMA)
+        method(4, "1e-5", regularizer=0).query(Task(MODEL, SCHEMA))
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -99,7 +100,7 @@ def test_what_is_missing_is_named(method):
         method(1)
     with pytest.raises(tacit.errors.ModelError, match=f"cannot be fitted by {method.__name__}"):
         check_suits(method(1, 1e-5), tacit.BetaBernoulli("y", success="yes"))
-    with pytest.raises(tacit.errors.ModelError, match="it can by OnePosteriorSample, Objective"):
+    with pytest.raises(tacit.errors.ModelError, match="it can by Objective"):
         check_suits(tacit.methods.Statistics(tacit.Laplace(1)), SimpleNamespace(**_parts(MODEL)))
 
 

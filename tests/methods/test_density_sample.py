@@ -13,7 +13,8 @@ import pytest
 from scipy.stats import chi2
 
 import tacit
-from tacit.methods.density_sample import made_up, public_range, region_of
+from tacit.methods.density_sample import public_range, region_of, synthetic_rows
+from tacit.methods.method import Task
 from tacit.models.description import describe
 from tacit.posterior import Posterior
 
@@ -38,7 +39,8 @@ class Rows:
         program = tacit.queries.trace(self.function, len(self.columns), start)
         return tacit.queries.Likelihood(program, self.columns, self.size, self.prior, gradients)
 
-    def likelihood_posterior(self, release, theta):
+    def posterior(self, release, **sampling):
+        theta = release.query.places(release)
         labels = {"dims": {"theta": ("parameter",)}, "coords": {"parameter": range(self.size)}}
         facts = {"model": type(self).__name__}
         assert describe(self)["size"] == theta.shape[1]
@@ -167,17 +169,17 @@ def test_a_given_width_is_kept_and_a_range_without_bound_asks_for_one():
 
     how = tacit.OnePosteriorSample(1, truncation=1.0)
     with pytest.raises(tacit.errors.ModelError, match="width="):
-        how.query(Rows(steep, COLUMNS, 1), SCHEMA)
+        how.query(Task(Rows(steep, COLUMNS, 1), SCHEMA))
     how = tacit.OnePosteriorSample(1, truncation=1.0, width=2)
-    query = how.query(Rows(steep, COLUMNS, 1), SCHEMA)
+    query = how.query(Task(Rows(steep, COLUMNS, 1), SCHEMA))
     assert query.width == 2
-    query = how.query(Rows(absolute, COLUMNS, 2), SCHEMA)
+    query = how.query(Task(Rows(absolute, COLUMNS, 2), SCHEMA))
     assert (query.width, query.lift) == (2, pytest.approx(1.0, rel=1e-2))
 
 
-def test_made_up_rows_are_within_the_domain():
+def test_synthetic_rows_are_within_the_domain():
     columns = [*SCHEMA.columns, tacit.Integer("k", 3, 9)]
-    rows = made_up(columns)
+    rows = synthetic_rows(columns)
     assert set(rows[:, 0]) == {0.0, 1.0}
     assert (rows[:, 1].min(), rows[:, 1].max()) == (-2, 2)
     assert (rows[:, 2].min(), rows[:, 2].max()) == (3, 9)

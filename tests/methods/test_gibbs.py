@@ -1,17 +1,16 @@
 """Private Gibbs sampling with a model of the test's own: questions and order, its price."""
 
-from decimal import Decimal
 
 import numpy as np
 import pytest
 
 import tacit
-from tacit.methods import run
+from tacit.methods import PrivateGibbs, suits
 from tacit.methods.gibbs import transitions
 from tacit.methods.method import Task
+from tacit.methods.run import run
 from tacit.spec.hidden_states import Panel, StateChain, StatePaths, StateProfiles
 from tacit.spec.mechanisms import Exponential
-from tacit.spec.protocols import GibbsModel
 from tests.conftest import without_note
 
 
@@ -76,7 +75,7 @@ def test_all_sweeps_together_cost_what_was_asked(epsilon, delta):
     assert float(home.remaining.delta) == pytest.approx(1e-3 - float(delta))
     assert home.lease.steps_left == 0
     assert len(kept) == 3  # the second half
-    assert isinstance(Hidden(), GibbsModel)
+    assert suits(PrivateGibbs, Hidden())
 
 
 def test_states_and_profiles_are_drawn_in_turn_given_each_other():
@@ -161,6 +160,5 @@ def test_what_cannot_be_drawn_is_refused_before_any_charge():
         with pytest.raises(tacit.errors.QueryError, match="truncation"):
             run(method, Hidden(), home)
     assert home.remaining.epsilon == 50
-    assert tacit.methods.PrivateGibbs(1, truncation=Decimal("0.2")).truncation == 0.2
     with pytest.raises(tacit.errors.ModelError):
         tacit.methods.PrivateGibbs(1, truncation=0.2, sweeps=0)

@@ -50,7 +50,7 @@ def test_hamiltonian_steps_have_the_posteriors_variance(share, heat):
     rng = np.random.default_rng(3)
     at, known = Moving(np.zeros(WALKERS), np.zeros(WALKERS), 0.1), share * 0.2 * heat / ETA
     for _ in range(200):
-        at = hamiltonian_step(at, gradient(at.theta, known, rng), ETA, known, heat, rng)
+        at = hamiltonian_step(at, gradient(at.theta, known, rng), ETA, known, heat, 0.1, rng)
     assert at.theta.var() == pytest.approx(heat / PRECISION, rel=WITHIN + 0.03)
 
 

@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 
 import tacit
-from tacit.methods import schedules
+from tacit.methods import Hybrid, PhaseTransition, Polynomial, suits
 from tacit.methods.gradient_sampler import at_parameters, paper_multiplier
 from tacit.methods.sgfs import with_squares
 from tacit.posterior import Posterior
 from tacit.spec.gradients import Gradients
-from tacit.spec.protocols import GradientModel, HybridModel
+from tacit.subsampling import Poisson
 
 SAMPLERS = [tacit.SGLD, tacit.methods.SGHMC, tacit.methods.SGNHT, tacit.methods.SGFS]
 LOW, HIGH, SD = -6.0, 6.0, 1.0
@@ -45,9 +45,11 @@ class Means:
             start=np.zeros(size),
             curvature=1.0,
             prior_precision=1.0,
+            posterior=self._walked,
+            parameters=lambda posterior: np.atleast_1d(posterior.mean("mean")),
         )
 
-    def gradient_posterior(self, release, theta):
+    def _walked(self, release, theta):
         return Posterior(
             draws={"mean": theta},
             dims={"mean": ("column",)},
@@ -95,7 +97,7 @@ def check(posterior, n=400, worth=0.02, heat=1.0):
 @pytest.mark.parametrize("rate", [pytest.param(1.0, marks=pytest.mark.slow), 0.5])
 @pytest.mark.no_cover
 def test_at_a_large_epsilon_the_draws_are_the_posteriors(sampler, rate):
-    how = sampler(490, 1e-6, steps=6000, sampling_rate=rate)
+    how = sampler(490, 1e-6, steps=6000, sampling=Poisson(rate))
     posterior = tacit.fit(MODEL, tacit.Public(table(), schema(), seed=1), how, seed=2)
     assert posterior.draws["mean"].shape == (1, 3000, 2)
     assert not any("hotter" in text for text in posterior.certificate.assumptions)
@@ -134,7 +136,7 @@ def test_draws_do_not_depend_on_the_unit_of_length():
     posterior = tacit.fit(
         MODEL,
         tacit.Public(table(40_000), schema(), seed=1),
-        tacit.methods.SGNHT(490, 1e-6, steps=6000, sampling_rate=0.05),
+        tacit.methods.SGNHT(490, 1e-6, steps=6000, sampling=Poisson(0.05)),
         seed=2,
     )
     check(posterior, 40_000)
@@ -170,11 +172,11 @@ def test_every_schedule_reaches_the_posterior(sampler, schedule):
 
 
 def test_the_phase_transition_is_where_the_noises_meet():
-    sizes = schedules.PhaseTransition(0.25).sizes(1000, quiet=1e-3, stable=1.0)
+    sizes = PhaseTransition(0.25).sizes(1000, quiet=1e-3, stable=1.0)
     assert np.flatnonzero(sizes <= 1e-3 * (1 + 1e-12))[0] + 1 == 250
     np.testing.assert_allclose(sizes[499], 5e-4)
-    assert schedules.PhaseTransition(0.25).sizes(1000, 1e-3, 2e-3).max() == 2e-3
-    assert schedules.Polynomial(2.0, 1, 0.5).sizes(3, 0, 0)[2] == pytest.approx(1.0)
+    assert PhaseTransition(0.25).sizes(1000, 1e-3, 2e-3).max() == 2e-3
+    assert Polynomial(2.0, 1, 0.5).sizes(3, 0, 0)[2] == pytest.approx(1.0)
 
 
 def test_long_steps_count_for_more():
@@ -192,7 +194,7 @@ def test_long_steps_count_for_more():
 @pytest.mark.parametrize("neighbours", ["replace_one", "add_remove"])
 def test_a_walk_costs_what_it_says(sampler, neighbours):
     behind = wall((1, 1e-5), neighbours, max_units=500)
-    how = sampler(0.8, 1e-6, steps=20, sampling_rate=0.3)
+    how = sampler(0.8, 1e-6, steps=20, sampling=Poisson(0.3))
     posterior = tacit.fit(MODEL, behind, how)
     certificate = posterior.certificate
     assert 0.79 < certificate.epsilon <= how.epsilon
@@ -350,9 +352,6 @@ class Mean(Means):
     def posterior(self, release, **sampling):
         return self.normal.posterior(release, **sampling)
 
-    def gradient_start(self, posterior):
-        return np.atleast_1d(posterior.mean("mean"))
-
 
 def test_a_hybrid_begins_at_a_posterior_sample():
     how = tacit.methods.Hybrid(tacit.OnePosteriorSample(0.5), tacit.SGLD(0.5, 1e-6, steps=10))
@@ -376,10 +375,10 @@ def test_a_hybrid_needs_no_time_to_arrive():
 
 
 def test_who_can_be_fitted_how():
-    assert isinstance(MODEL, GradientModel)
-    assert not isinstance(MODEL, HybridModel)
-    assert isinstance(Mean(), HybridModel)
-    with pytest.raises(tacit.errors.ModelError, match="SGLD, SGHMC, SGNHT, SGFS"):
+    assert suits(tacit.SGLD, MODEL)
+    assert not suits(Hybrid, MODEL)
+    assert suits(Hybrid, Mean())
+    with pytest.raises(tacit.errors.ModelError, match="SGFS, SGHMC, SGNHT, SGLD"):
         tacit.fit(MODEL, wall(), tacit.Laplace(1))
     with pytest.raises(tacit.errors.ModelError, match="no initial="):
         tacit.methods.Hybrid(tacit.OnePosteriorSample(1), tacit.SGLD(1, 1e-6, initial=[1.0]))
@@ -395,7 +394,7 @@ def test_who_can_be_fitted_how():
         ({"epsilon": None}, "Expected epsilon"),
         ({"steps": 0}, "steps=0"),
         ({"steps": 10, "blocks": 3}, "multiple of blocks=3"),
-        ({"sampling_rate": 0}, "sampling rate"),
+        ({"sampling": 0.5}, "Expected sampling to be"),
         ({"step_size": -1.0}, "eta=-1.0"),
         ({"step_size": "long"}, "step_size as a number"),
         ({"clip": 0}, "clip=0"),

@@ -47,7 +47,7 @@ def walked(method, data, model=MODEL, schema=None, variable="p"):
 
 @pytest.mark.parametrize("acceptance", ["barker", "metropolis"])
 def test_at_a_large_epsilon_the_walk_is_the_posteriors(acceptance):
-    method = tacit.methods.PrivateMetropolis(1e5, steps=6000, step=1.2, acceptance=acceptance)
+    method = tacit.methods.PrivateMetropolis(1e5, steps=6000, step_size=1.2, acceptance=acceptance)
     p, post = walked(method, coins(40, 20))
     assert len(p) == 3000
     assert post.noise == "tempered"
@@ -56,7 +56,7 @@ def test_at_a_large_epsilon_the_walk_is_the_posteriors(acceptance):
 
 def test_a_penalty_walk_is_the_posteriors_whatever_the_noise():
     method = tacit.methods.PrivateMetropolis(
-        450, 1e-6, steps=6000, acceptance="penalty", step=0.3, initial=0.4
+        450, 1e-6, steps=6000, acceptance="penalty", step_size=0.3, initial=0.4
     )
     p, post = walked(method, coins(120, 80))
     assert 0.5 < post.releases[0].noise[0].scale < 2  # not a quiet one
@@ -68,7 +68,9 @@ def test_a_penalty_walk_is_the_posteriors_whatever_the_noise():
 )
 @pytest.mark.no_cover
 def test_at_a_moderate_epsilon_the_likelihood_is_tempered_and_the_prior_is_not(epsilon, heat):
-    p, post = walked(tacit.methods.PrivateMetropolis(epsilon, steps=6000, step=1.0), coins(54, 6))
+    p, post = walked(
+        tacit.methods.PrivateMetropolis(epsilon, steps=6000, step_size=1.0), coins(54, 6)
+    )
     assert post.releases[0].noise[0].scale == pytest.approx(heat, rel=1e-5)
     check(p, beta(2 + 54 / heat, 1 + 6 / heat))
 
@@ -81,7 +83,7 @@ def test_a_normal_mean():
     model = tacit.NormalMean("x", sd=2, prior=(5, 1))
     precision = 1 + 50 / 4
     law = norm((5 + x.sum() / 4) / precision, precision**-0.5)
-    method = tacit.methods.PrivateMetropolis(1e5, steps=5000, step=0.15)
+    method = tacit.methods.PrivateMetropolis(1e5, steps=5000, step_size=0.15)
     mean, _ = walked(method, {"x": x}, model, schema, "mean")
     check(mean, law)
 
@@ -92,7 +94,9 @@ def test_integers_are_seen_as_what_they_are():
     schema = tacit.Schema(tacit.Integer("x", 3, 5), neighbours="replace_one")
     model = tacit.BetaBernoulli("x", success=[4, 5], prior=(2, 1))
     data = {"x": [3] * 20 + [4] * 30 + [5] * 10}
-    p, _ = walked(tacit.methods.PrivateMetropolis(1e5, steps=3000, step=1.2), data, model, schema)
+    p, _ = walked(
+        tacit.methods.PrivateMetropolis(1e5, steps=3000, step_size=1.2), data, model, schema
+    )
     check(p, beta(42, 21))
 
 
@@ -204,8 +208,8 @@ def test_draws_and_chains_are_refused_before_any_charge(option):
     "make",
     [
         lambda: tacit.methods.PrivateMetropolis(1, acceptance="gibbs"),
-        lambda: tacit.methods.PrivateMetropolis(1, step=0),
-        lambda: tacit.methods.PrivateMetropolis(1, step=float("nan")),
+        lambda: tacit.methods.PrivateMetropolis(1, step_size=0),
+        lambda: tacit.methods.PrivateMetropolis(1, step_size=float("nan")),
         lambda: tacit.methods.PrivateMetropolis(1, steps=0),
         lambda: tacit.methods.PrivateMetropolis(1, steps=2.5),
         tacit.methods.PrivateMetropolis,
@@ -228,7 +232,7 @@ def test_a_start_must_be_a_place(start):
 
 
 def test_seeds_repeat_on_public_data_and_not_on_a_wall():
-    method = tacit.methods.PrivateMetropolis(50, steps=60, step=1.0)
+    method = tacit.methods.PrivateMetropolis(50, steps=60, step_size=1.0)
     public = [
         tacit.fit(MODEL, tacit.Public(coins(40, 20), coin_schema(), seed=s), method, seed=t)
         for s, t in ((1, 1), (1, 1), (2, 1), (1, 2))

@@ -6,10 +6,11 @@ from scipy.sparse import csr_matrix
 
 import tacit
 from tacit.accounting import epsilon, gaussian_mu
-from tacit.methods.vips import _step_size
-from tacit.methods.vips_plan import plan_of
+from tacit.methods.method import Task
+from tacit.methods.vips import plan_of
 from tacit.models import lda_fit
 from tacit.spec.variational import Setting, Sums
+from tacit.subsampling import Everyone, Poisson, WithoutReplacement
 
 WORDS = [f"w{i}" for i in range(30)]
 
@@ -46,7 +47,7 @@ def fitted(units=600, aware=False):
 
 def plan(how, units=600, neighbours="replace_one", aware=False):
     variational = fitted(units, aware)
-    return plan_of(how, variational, asked(variational), units, neighbours)
+    return plan_of(how, variational, asked(variational), neighbours)
 
 
 def asked(variational):
@@ -58,7 +59,9 @@ def asked(variational):
 
 
 @pytest.mark.parametrize("neighbours", ["replace_one", "add_remove"])
-@pytest.mark.parametrize("options", [{}, {"batch_size": 50}, {"batch_size": 50, "epochs": 3}])
+@pytest.mark.parametrize(
+    "options", [{}, {"sampling": Poisson(1 / 12)}, {"sampling": Poisson(1 / 12), "steps": 36}]
+)
 def test_it_costs_what_was_said_and_nearly_all_of_it(neighbours, options):
     behind = wall(neighbours, max_units=600 if neighbours == "add_remove" else None)
     posterior = tacit.fit(MODEL, behind, tacit.VIPS(1.5, 1e-5, **options))
@@ -66,14 +69,14 @@ def test_it_costs_what_was_said_and_nearly_all_of_it(neighbours, options):
     assert float(behind.remaining.epsilon) == pytest.approx(10 - 1.5, abs=0.01)
 
 
-def test_batches_are_as_large_as_was_asked_and_epochs_as_many():
+def test_batches_are_as_large_as_was_asked_and_steps_as_many():
     for how, rate, count in (
-        (tacit.VIPS(1, 1e-5, batch_size=60), 0.1, 10),
-        (tacit.VIPS(1, 1e-5, batch_size=60, epochs=2), 0.1, 20),
-        (tacit.VIPS(1, 1e-5, batch_size=60, epochs=0.5), 0.1, 5),
-        (tacit.VIPS(1, 1e-5, batch_size=60, sampling="wor"), 0.1, 10),
-        (tacit.VIPS(1, 1e-5, batch_size=5000, epochs=3), 1.0, 3),  # more than there are
-        (tacit.VIPS(1, 1e-5, epochs=7), 1.0, 7),
+        (tacit.VIPS(1, 1e-5, sampling=Poisson(0.1)), 0.1, 10),
+        (tacit.VIPS(1, 1e-5, sampling=Poisson(0.1), steps=20), 0.1, 20),
+        (tacit.VIPS(1, 1e-5, sampling=Poisson(0.1), steps=5), 0.1, 5),
+        (tacit.VIPS(1, 1e-5, sampling=WithoutReplacement(60, 600)), 0.1, 10),
+        (tacit.VIPS(1, 1e-5, sampling=WithoutReplacement(600, 600), steps=3), 1.0, 3),
+        (tacit.VIPS(1, 1e-5, steps=7), 1.0, 7),
     ):
         steps = plan(how).steps[-1 if rate < 1 else 0 :]
         sampled = [part for part in plan(how).steps if part.sampling.rate == pytest.approx(rate)]
@@ -83,7 +86,7 @@ def test_batches_are_as_large_as_was_asked_and_epochs_as_many():
 
 def test_pilot_queries_have_their_share_of_the_budget_whatever_batches_steps_have():
     """By everyone, with the noise of their share: what they see does not depend on batches."""
-    for options in ({}, {"batch_size": 60}, {"batch_size": 6, "epochs": 4}):
+    for options in ({}, {"sampling": Poisson(0.1)}, {"sampling": Poisson(0.01), "steps": 400}):
         pilots = plan(tacit.VIPS(1, 1e-5, **options), aware=True).steps[:2]
         assert [part.sampling.rate for part in pilots] == [1, 1]
         shares = [pilot.share for pilot in fitted(aware=True).pilots]
@@ -92,7 +95,9 @@ def test_pilot_queries_have_their_share_of_the_budget_whatever_batches_steps_hav
         np.testing.assert_allclose(noise, alone / np.sqrt(shares), rtol=1e-6)
 
 
-@pytest.mark.parametrize(("options", "times"), [({"epochs": 9}, 9), ({"batch_size": 20}, 5)])
+@pytest.mark.parametrize(
+    ("options", "times"), [({"steps": 9}, 9), ({"sampling": Poisson(1 / 30)}, 5)]
+)
 def test_parameters_follow_small_batches_a_few_times(monkeypatch, options, times):
     made = []
     clear = lda_fit.denoised
@@ -102,7 +107,7 @@ def test_parameters_follow_small_batches_a_few_times(monkeypatch, options, times
 
 
 def test_the_papers_accountants_need_more_noise():
-    options = {"batch_size": 60, "epochs": 5}
+    options = {"sampling": Poisson(0.1), "steps": 50}
     noise = {
         kind: plan(tacit.VIPS(2, 1e-5, accountant=kind, **options)).steps[-1].mechanism
         for kind in ("pld", "rdp", "strong")
@@ -115,7 +120,7 @@ def test_the_papers_accountants_need_more_noise():
 
 
 def test_noise_by_its_multiplier_costs_what_it_costs():
-    how = tacit.VIPS(delta=1e-5, noise_multiplier=3.0, batch_size=60)
+    how = tacit.VIPS(delta=1e-5, noise_multiplier=3.0, sampling=Poisson(0.1))
     posterior = tacit.fit(MODEL, wall(), how, noise="plugin")
     count = sum(part.count for part in plan(how).steps)
     expected = epsilon(
@@ -152,7 +157,7 @@ def test_under_add_remove_it_asks_how_many_there_are():
 
 def test_a_name_is_replayed_for_nothing(tmp_path):
     behind = wall(ledger=tmp_path / "a.ledger")
-    how = tacit.VIPS(1, 1e-5, epochs=2)
+    how = tacit.VIPS(1, 1e-5, steps=2)
     first = tacit.fit(MODEL, behind, how, name="topics")
     left = behind.remaining.epsilon
     again = tacit.fit(MODEL, wall(ledger=tmp_path / "a.ledger"), how, name="topics")
@@ -161,10 +166,14 @@ def test_a_name_is_replayed_for_nothing(tmp_path):
 
 
 def test_moves_follow_the_schedule():
-    paper = tacit.VIPS(1, 1e-5, batch_size=10, tau0=1024, kappa=0.7)
-    assert _step_size(paper, 1) == 1025**-0.7
-    assert _step_size(tacit.VIPS(1, 1e-5), 1) == 1
-    assert _step_size(tacit.VIPS(1, 1e-5, batch_size=10), 1) == 2**-0.7
+    def first(**options):
+        task = Task(MODEL, schema(), 600, {"noise": "plugin"})
+        return tacit.VIPS(1, 1e-5, **options).start(task).fit.step_size(1)
+
+    batches = Poisson(1 / 60)
+    assert first(sampling=batches, tau0=1024, kappa=0.7) == 1025**-0.7
+    assert first() == 1
+    assert first(sampling=batches) == 2**-0.7
 
 
 def test_averages_know_their_noise():
@@ -181,12 +190,11 @@ def test_averages_know_their_noise():
     [
         ({"epsilon": 1}, "delta"),
         ({"epsilon": None, "delta": 1e-5}, "epsilon"),
-        ({"epsilon": 1, "delta": 1e-5, "batch_size": 0}, "batch_size"),
-        ({"epsilon": 1, "delta": 1e-5, "batch_size": 2.5}, "batch_size"),
-        ({"epsilon": 1, "delta": 1e-5, "epochs": 0}, "epochs"),
+        ({"epsilon": 1, "delta": 1e-5, "steps": 0}, "steps"),
+        ({"epsilon": 1, "delta": 1e-5, "steps": 2.5}, "steps"),
         ({"epsilon": 1, "delta": 1e-5, "kappa": -1}, "kappa"),
         ({"epsilon": 1, "delta": 1e-5, "tau0": "1"}, "tau0"),
-        ({"epsilon": 1, "delta": 1e-5, "sampling": "both"}, "poisson, wor"),
+        ({"epsilon": 1, "delta": 1e-5, "sampling": "both"}, "Expected sampling to be"),
         ({"epsilon": 1, "delta": 1e-5, "accountant": "zcdp"}, "pld, rdp, strong"),
         ({"epsilon": 1, "delta": 1e-5, "noise_multiplier": 1}, "not both"),
         ({"noise_multiplier": -1}, "noise_multiplier"),
@@ -198,7 +206,7 @@ def test_bad_options_say_what_to_write(options, match):
 
 
 def test_a_batch_of_fixed_size_needs_a_public_number_of_units():
-    how = tacit.VIPS(1, 1e-5, batch_size=60, sampling="wor", n=600)
+    how = tacit.VIPS(1, 1e-5, sampling=WithoutReplacement(60, 600), n=600)
     with pytest.raises(tacit.errors.BudgetError, match="add_remove"):
         tacit.fit(MODEL, wall("add_remove"), how)
 
@@ -221,17 +229,17 @@ def test_pilot_queries_are_full_batch_whatever_chooses_the_noise(options):
     rng = np.random.default_rng(0)
     x = rng.uniform(-1, 1, 5000)
     y = np.where(rng.random(5000) < 1 / (1 + np.exp(-2 * x)), "yes", "no")
-    how = tacit.VIPS(delta=1e-6, batch_size=500, epochs=3, **options)
+    how = tacit.VIPS(delta=1e-6, sampling=Poisson(0.1), steps=30, **options)
     data = tacit.Public({"x": x, "y": y}, TABLE, seed=1)
     found = tacit.fit(tacit.LogisticRegression("y", ["x"]), data, how, seed=1)
     assert found.mean()[0] == pytest.approx(2, abs=0.4)
 
 
 def test_a_batch_of_everyone_is_everyone():
-    """As many steps, moves and noise as without a batch size."""
+    """As many steps, moves and noise as without batches."""
     found = [
-        tacit.fit(MODEL, public(), tacit.VIPS(3, 1e-5, batch_size=size)).topics
-        for size in (None, 600, 10**6)
+        tacit.fit(MODEL, public(), tacit.VIPS(3, 1e-5, sampling=batches)).topics
+        for batches in (Everyone(), Poisson(1.0), WithoutReplacement(600, 600))
     ]
     np.testing.assert_array_equal(found[0], found[1])
     np.testing.assert_array_equal(found[0], found[2])
@@ -240,10 +248,10 @@ def test_a_batch_of_everyone_is_everyone():
 def test_a_wrong_number_of_units_costs_nothing():
     """Where it is public, what the wall says counts."""
     behind = wall()
-    tacit.fit(MODEL, behind, tacit.VIPS(1, 1e-5, batch_size=60, sampling="wor", n=10_000))
+    tacit.fit(MODEL, behind, tacit.VIPS(1, 1e-5, sampling=WithoutReplacement(60, 600), n=10_000))
     empty = tacit.Wall(
         csr_matrix((0, 30)), schema(), budget=tacit.Budget(1, 1e-4), ledger=":memory:"
     )
     with pytest.raises(tacit.errors.ModelError, match="there are none"):
-        tacit.fit(MODEL, empty, tacit.VIPS(1, 1e-5, batch_size=60, sampling="wor", n=10_000))
+        tacit.fit(MODEL, empty, tacit.VIPS(1, 1e-5, sampling=WithoutReplacement(60, 600), n=10_000))
     assert empty.remaining.epsilon == 1

@@ -12,6 +12,7 @@ from tacit import plots
 from tacit.datasets import simulate_letters
 from tacit.models import lda_fit
 from tacit.spec.variational import Sums
+from tacit.subsampling import Everyone, Poisson
 
 LETTERS = simulate_letters(6000, seed=3)
 FRESH = simulate_letters(400, seed=3)  # the same topics: they are drawn first
@@ -30,7 +31,7 @@ def letters(seed):
 
 @pytest.fixture(scope="module")
 def exact():
-    how = tacit.VIPS(noise_multiplier=0, batch_size=500, epochs=3)
+    how = tacit.VIPS(noise_multiplier=0, sampling=Poisson(1 / 12), steps=36)
     return tacit.fit(tacit.LDA(8), letters(0), how)
 
 
@@ -53,7 +54,7 @@ def test_topics_are_found_as_epsilon_grows(seed):
 
 def test_perplexity_is_better_than_that_of_word_frequencies(exact):
     texts = FRESH.table["letter"]
-    alone = tacit.fit(tacit.LDA(1), letters(0), tacit.VIPS(noise_multiplier=0, epochs=1))
+    alone = tacit.fit(tacit.LDA(1), letters(0), tacit.VIPS(noise_multiplier=0, steps=1))
     assert exact.perplexity(texts) < 0.8 * alone.perplexity(texts)
     assert exact.perplexity(texts, "bound") > exact.perplexity(texts)
     with pytest.raises(tacit.errors.ModelError, match="completion"):
@@ -62,7 +63,7 @@ def test_perplexity_is_better_than_that_of_word_frequencies(exact):
 
 def test_a_single_topic_is_the_words_frequencies():
     texts = LETTERS.table["letter"]
-    how = tacit.VIPS(noise_multiplier=0, epochs=1)
+    how = tacit.VIPS(noise_multiplier=0, steps=1)
     alone = tacit.fit(tacit.LDA(1, eta=1e-6), letters(0), how)
     counts = np.zeros(len(LETTERS.vocabulary))
     place = {word: i for i, word in enumerate(LETTERS.vocabulary)}
@@ -95,7 +96,8 @@ def test_the_papers_documents_of_fixed_length():
     found = {}
     for weighting in ("length", "resampled"):
         model = tacit.LDA(8, weighting=weighting, length=100, clip=1.0)
-        how = tacit.VIPS(delta=1e-6, noise_multiplier=1e-3, batch_size=600, epochs=3, tau0=1)
+        batches = {"sampling": Poisson(0.1), "steps": 30, "tau0": 1}
+        how = tacit.VIPS(delta=1e-6, noise_multiplier=1e-3, **batches)
         posterior = tacit.fit(model, letters(1), how, noise="plugin")
         found[weighting] = posterior.perplexity(FRESH.table["letter"])
     assert found["length"] == pytest.approx(found["resampled"], rel=0.1)
@@ -118,7 +120,7 @@ STRANGE = {
 def test_strange_documents_are_no_error(kind, topics):
     behind = tacit.Wall(STRANGE[kind], schema(), budget=tacit.Budget(5, 1e-5), ledger=":memory:")
     n = None if STRANGE[kind].shape[0] else 100
-    for how in (tacit.VIPS(1, 1e-6, n=n), tacit.VIPS(1, 1e-6, batch_size=10**6, n=n)):
+    for how in (tacit.VIPS(1, 1e-6, n=n), tacit.VIPS(1, 1e-6, sampling=Everyone(), n=n)):
         posterior = tacit.fit(tacit.LDA(topics), behind, how)
         assert np.all(np.isfinite(posterior.topics))
         np.testing.assert_allclose(posterior.topics.sum(axis=1), 1)
@@ -202,7 +204,7 @@ def test_perplexity_against_epsilon_is_drawn(exact):
 def test_few_documents_are_read_often_enough_without_noise(n):
     """Nearly as good as many steps by everyone, which a fixed number of batches would not be."""
     some = tacit.Public({k: v[:n] for k, v in LETTERS.table.items()}, LETTERS.schema())
-    often = tacit.VIPS(noise_multiplier=0, batch_size=10**6, epochs=60, tau0=0, kappa=0)
+    often = tacit.VIPS(noise_multiplier=0, sampling=Everyone(), steps=60, tau0=0, kappa=0)
     texts = FRESH.table["letter"]
     found = [tacit.fit(tacit.LDA(8), some, how).perplexity(texts) for how in (tacit.Exact(), often)]
     assert found[0] < 1.07 * found[1]

@@ -118,7 +118,7 @@ def test_what_is_asked_is_the_gradient_of_all_records():
         return jnp.sum(jax.vmap(lambda row: density.log_likelihood(vector, row))(rows))
 
     def scaled(small):  # the samplers' scale is a linear one
-        return model.gradient_posterior(release, np.asarray(small)[None, None])
+        return model.gradients(schema()).posterior(release, np.asarray(small)[None, None])
 
     release = public().release(asked.question.at(theta), tacit.Exact())
     basis = np.array(
@@ -220,8 +220,10 @@ def test_a_walk_can_begin_at_another_posterior():
         start = model.gradients(schema()).start
         release = public().release(model.gradients(schema()).question, tacit.Exact())
         there = np.linspace(-0.5, 0.5, start.size)
-        posterior = model.gradient_posterior(release, there[None, None])
-        np.testing.assert_allclose(model.gradient_start(posterior), there, atol=1e-3)
+        posterior = model.gradients(schema()).posterior(release, there[None, None])
+        np.testing.assert_allclose(
+            model.gradients(schema()).parameters(posterior), there, atol=1e-3
+        )
 
 
 def test_a_prior_of_ones_own():
@@ -261,9 +263,11 @@ def test_a_record_without_a_finite_gradient_contributes_nothing(kind):
     found = public().release(asked.question, tacit.Exact()).value[0]
     data = table()
     fine = data["stay"][data["dose"] > 0]
-    basis = model.gradient_posterior(
-        public().release(asked.question, tacit.Exact()), np.ones((1, 1, 1))
-    ).mean("mean")
+    basis = (
+        model.gradients(schema())
+        .posterior(public().release(asked.question, tacit.Exact()), np.ones((1, 1, 1)))
+        .mean("mean")
+    )
     assert found == pytest.approx(basis * fine.sum(), rel=1e-2)
     behind = tacit.Wall(data, schema(), budget=tacit.Budget(1, 1e-5), ledger=":memory:")
     posterior = tacit.fit(model, behind, tacit.SGLD(0.5, 1e-6, steps=10))

@@ -10,8 +10,8 @@ from sklearn.linear_model import LogisticRegression
 
 import tacit
 from tacit.kernels import KERNELS
+from tacit.methods.newton import unpacked
 from tacit.spec.design import Design
-from tacit.spec.newton import unpacked
 
 LEVELS = ["red", "green", "blue"]
 FEATURES = ["x", "k", "colour", "sex"]
@@ -99,8 +99,7 @@ def test_gradient_and_hessian_are_those_of_the_log_likelihood():
     def log_likelihood(at):
         return -np.logaddexp(0, -side * (x @ at)).sum()
 
-    newton = MODEL.newton(schema())
-    numbers = newton.gradient_and_hessian_at(theta).numbers
+    numbers = DESIGN.size + DESIGN.size * (DESIGN.size + 1) // 2
     constant = sum(computed("gradient_constant", row, DESIGN.encoding, DESIGN.size) for row in rows)
     both = sum(
         computed("gradient_and_hessian", row, (theta, *DESIGN.encoding), numbers) for row in rows
@@ -267,5 +266,5 @@ def test_what_cannot_be_is_refused_before_it_is_paid_for():
     many = tuple(tacit.Categorical(f"c{i}", list(range(150))) for i in range(3))
     described = schema(columns=(*COLUMNS, *many))
     with pytest.raises(tacit.errors.ModelError, match="SGLD"):
-        tacit.LogisticRegression("ill", ["c0", "c1", "c2"]).newton(described)
+        tacit.LogisticRegression("ill", ["c0", "c1", "c2"]).design(described, squares=True)
     assert wall.remaining == left

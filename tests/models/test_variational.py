@@ -66,7 +66,9 @@ def test_few_rows_are_no_error(name, n):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_batches_and_a_budget(name):
-    batches = fit(MODELS[name], tacit.VIPS(2, 1e-6, batch_size=100, epochs=2))
+    batches = fit(
+        MODELS[name], tacit.VIPS(2, 1e-6, sampling=tacit.subsampling.Poisson(1 / 6), steps=12)
+    )
     assert np.all(np.isfinite(batches.summary()))
     assert batches.certificate.epsilon <= 2
     assert fit(MODELS[name], tacit.Budget(1, 1e-6)).certificate.epsilon <= 1

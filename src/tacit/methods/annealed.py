@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from decimal import Decimal
-from typing import Any, Literal, get_args
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from scipy.special import logsumexp
@@ -12,7 +11,7 @@ from scipy.special import logsumexp
 from tacit.accounting.draws import draw_range
 from tacit.accounting.plans import largest_plan
 from tacit.laws import truncated_dirichlet
-from tacit.methods.method import Spending, Task
+from tacit.methods.method import Spending, Task, one_of, settle
 from tacit.spec.budget import Budget, Number
 from tacit.spec.checks import whole_number
 from tacit.spec.choice import Choice
@@ -34,10 +33,10 @@ Weights = Literal["choice", "laplace"]
 class AnnealedImportance:
     """Draw from hot to cold, weigh the runs by what they passed, and choose among them.
 
-    Foulds et al. (2016, supplement C.2). Each run draws once at each of `levels` temperatures; the
+    Foulds et al. (2016, supplement C.2). Each run draws once at each of some temperatures; the
     likelihood's power rises from 0 to epsilon_n / range, the prior stays. With r runs the draws
     alone would cost r times the paper's sum (Eq. 45 is for one run); here they are composed by
-    bounded range.
+    bounded range. A model needs `draw_query(schema, ...)` of levels, and `annealed_posterior`.
 
     Parameters
     ----------
@@ -45,7 +44,7 @@ class AnnealedImportance:
         What draws and weights cost together.
     truncation
         The smallest probability of a level, as in `OnePosteriorSample`.
-    runs, levels
+    runs, temperatures
         How many runs, and how many temperatures each passes.
     weights
         "choice": runs are chosen in proportion to their weights by the exponential mechanism,
@@ -56,52 +55,41 @@ class AnnealedImportance:
         How much of each draw's epsilon a weight may cost.
     """
 
-    epsilon: Decimal
-    delta: Decimal
-    truncation: Any
-    runs: int
-    levels: int
-    weights: Weights
-    weights_share: float
+    epsilon: Number | None = None
+    delta: Number = 0
+    _: KW_ONLY
+    truncation: float | None = None
+    runs: int = 10
+    temperatures: int = 5
+    weights: Weights = "choice"
+    weights_share: float = 1.0
 
-    def __init__(
-        self,
-        epsilon: Number | None = None,
-        delta: Number = 0,
-        *,
-        truncation: Any = None,
-        runs: int | None = None,
-        levels: int | None = None,
-        weights: Weights = "choice",
-        weights_share: float = 1.0,
-    ) -> None:
-        mechanism = Exponential(epsilon, delta)
-        if weights not in get_args(Weights):
-            raise ModelError(f"Expected weights={weights!r} among {get_args(Weights)}.")
-        if not 0 < float(weights_share) <= 1000:
-            raise ModelError(f"Expected weights_share={weights_share} > 0.")
-        object.__setattr__(self, "epsilon", mechanism.epsilon)
-        object.__setattr__(self, "delta", mechanism.delta)
-        plain = float(truncation) if isinstance(truncation, Decimal) else truncation
-        object.__setattr__(self, "truncation", plain)
-        object.__setattr__(self, "runs", whole_number(runs, "runs", 10, most=1000))
-        object.__setattr__(self, "levels", whole_number(levels, "levels", 5, most=1000))
-        object.__setattr__(self, "weights", weights)
-        object.__setattr__(self, "weights_share", float(weights_share))
+    needs: ClassVar[tuple[str, ...]] = ("annealed_posterior",)
+
+    def __post_init__(self) -> None:
+        mechanism = Exponential(self.epsilon, self.delta)
+        one_of(self.weights, "weights", Weights)
+        if not 0 < float(self.weights_share) <= 1000:
+            raise ModelError(f"Expected weights_share={self.weights_share} > 0.")
+        counts = {
+            "runs": whole_number(self.runs, "runs", 10, most=1000),
+            "temperatures": whole_number(self.temperatures, "temperatures", 5, most=1000),
+        }
+        settle(self, epsilon=mechanism.epsilon, delta=mechanism.delta, **counts)
 
     def plan(self, task: Task) -> Spending:
-        task.refuse_draws("AnnealedImportance(runs=...)")
+        task.refuse_draws(self, "runs=")
         return Spending((self._plan(task.schema),), (ConjugateDraw(self._law(task)),))
 
     def start(self, task: Task) -> AnnealedState:
         law = self._law(task)
-        # Before the first level stands the prior, which is public.
+        # Before the first temperature stands the prior, which is public.
         prior = np.tile(law.prior, (self.runs, 1))
         places = truncated_dirichlet.sample(prior, law.truncation, task.rng(0).random)
         return AnnealedState(task, law, (places,))
 
     def ask(self, state: AnnealedState) -> Query:
-        if len(state.places) <= self.levels:
+        if len(state.places) <= self.temperatures:
             return ConjugateDraw(state.law)
         gains, schema = self._gains(state), state.task.schema
         if self.weights == "choice":
@@ -109,7 +97,7 @@ class AnnealedImportance:
         return linear_scores(state.law, schema, -gains)
 
     def tell(self, state: AnnealedState, release: Release) -> AnnealedState:
-        if len(state.places) > self.levels:
+        if len(state.places) > self.temperatures:
             return replace(state, weighing=(*state.weighing, release))
         drawn = (*state.drawn, release.value)
         if len(drawn) < self.runs:
@@ -142,8 +130,8 @@ class AnnealedImportance:
         return np.einsum("j,jik->ik", np.diff(powers), np.log(np.stack(state.places[:-1])))
 
     def _plan(self, schema: Schema) -> Plan:
-        """Draws cost more from level to level, and the weights as much as the dearest draw."""
-        rising = np.arange(1, self.levels + 1) / self.levels
+        """Colder draws cost more, and the weights as much as the dearest draw."""
+        rising = np.arange(1, self.temperatures + 1) / self.temperatures
 
         def make(x: float) -> Plan:
             draws = [Steps(self.runs, Exponential(round(float(x * r), 12))) for r in rising]
@@ -157,7 +145,7 @@ class AnnealedImportance:
         return largest_plan(make, Budget(self.epsilon, self.delta), schema.neighbours)
 
     def _powers(self, plan: Plan, law: TruncatedDirichlet, schema: Schema) -> np.ndarray:
-        """The likelihood's power at each level: the inverse of the temperature it is drawn at."""
+        """The likelihood's power at each draw: the inverse of its temperature."""
         span = draw_range(law, schema)
         each = [float(s.mechanism.epsilon) for s in plan.steps[:-1]]  # type: ignore[union-attr]
         return np.concatenate([[0.0], np.minimum(1.0, np.array(each) / span)])

@@ -2,73 +2,45 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from decimal import Decimal
-from typing import Any, ClassVar
+from dataclasses import KW_ONLY, dataclass
+from typing import ClassVar
 
-from tacit.methods.method import Asked, Once, Spending, Task
+from tacit.methods.method import OneQuestion, Spending, Task, settle
 from tacit.spec.budget import Number
-from tacit.spec.errors import ModelError
 from tacit.spec.logistic import LogisticMinimum, Perturbed
 from tacit.spec.mechanisms import Gaussian
-from tacit.spec.protocols import LogisticModel
-from tacit.spec.queries import Query
-from tacit.spec.release import Release
-from tacit.spec.schema import Schema
 
 
 @dataclass(frozen=True)
-class NoisyMinimum:
-    """What both have in common."""
+class NoisyMinimum(OneQuestion):
+    """The options of both. A model needs `logistic(schema)`, its loss as a `Logistic`."""
 
-    epsilon: Decimal
-    delta: Decimal
-    regularizer: float | None
+    epsilon: Number | None = None
+    delta: Number | None = None
+    _: KW_ONLY
+    regularizer: float | None = None
 
-    _noise: ClassVar[Perturbed]
+    needs: ClassVar[tuple[str, ...]] = ("logistic",)
+    noise: ClassVar[Perturbed]
 
-    def __init__(
-        self,
-        epsilon: Number | None = None,
-        delta: Number | None = None,
-        *,
-        regularizer: float | None = None,
-    ) -> None:
-        mechanism = Gaussian(epsilon, delta)
-        object.__setattr__(self, "epsilon", mechanism.epsilon)
-        object.__setattr__(self, "delta", mechanism.delta)
-        plain = float(regularizer) if isinstance(regularizer, Decimal) else regularizer
-        object.__setattr__(self, "regularizer", plain)
+    def __post_init__(self) -> None:
+        settle(self, epsilon=self.mechanism.epsilon, delta=self.mechanism.delta)
+
+    @property
+    def mechanism(self) -> Gaussian:
+        return Gaussian(self.epsilon, self.delta)
 
     def plan(self, task: Task) -> Spending:
-        for what in ("draws", "chains"):
-            if task.options.get(what) is not None:
-                raise ModelError(
-                    f"Expected no {what}=: a noisy minimum is one point without error bars. "
-                    "tacit.PrivateNewton(epsilon, delta) has them."
-                )
-        once = Once(Gaussian(self.epsilon, self.delta))
-        return Spending((once,), (self.query(task.model, task.schema),))
+        task.refuse_draws(self)
+        return super().plan(task)
 
-    def start(self, task: Task) -> Asked:
-        return Asked(task, self.query(task.model, task.schema))
-
-    def ask(self, state: Asked) -> Query:
-        return state.query
-
-    def tell(self, state: Asked, release: Release) -> Asked:
-        return replace(state, release=release)
-
-    def posterior(self, state: Asked) -> Any:
-        return state.task.model.posterior(state.release, **state.task.draws)
-
-    def query(self, model: LogisticModel, schema: Schema) -> LogisticMinimum:
+    def query(self, task: Task) -> LogisticMinimum:
         """The minimum to ask for."""
-        return LogisticMinimum(model.logistic(schema), self._noise, self.regularizer)
+        return LogisticMinimum(task.model.logistic(task.schema), self.noise, self.regularizer)
 
 
 class ObjectivePerturbation(NoisyMinimum):
-    """Minimise the loss plus a random slope (Chaudhuri et al. 2011, Kifer et al. 2012).
+    """Minimise the loss plus a random linear term (Chaudhuri et al. 2011, Kifer et al. 2012).
 
     The result is a point: its draws are all the same, and it says nothing of its own error. The
     noise is not Kifer's, which is for add_remove and larger than needed, but that of a proof which
@@ -83,7 +55,7 @@ class ObjectivePerturbation(NoisyMinimum):
         public rule from the number of units, the number of coefficients and the noise.
     """
 
-    _noise = "objective"
+    noise = "objective"
 
 
 class OutputPerturbation(NoisyMinimum):
@@ -99,4 +71,4 @@ class OutputPerturbation(NoisyMinimum):
         As there. The noise in theta is in proportion to 1 / regularizer.
     """
 
-    _noise = "output"
+    noise = "output"

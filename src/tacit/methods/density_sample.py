@@ -1,7 +1,7 @@
 """From a model's log-likelihood and a region to the draw that is asked for.
 
-The width, how much better one place may explain a row than another, is found on made-up rows within
-the public domain. It is a choice: the wall enforces it, whatever the rows are like.
+The width, how much better one place may explain a row than another, is found on synthetic rows
+within the public domain. It is a choice: the wall enforces it, whatever the rows are like.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from tacit.spec.columns import Column, Integer, Real, Tokens
 from tacit.spec.density import Ball, Box, DensityDraw, Likelihood, Points
 from tacit.spec.errors import ModelError
 from tacit.spec.programs import Program
-from tacit.spec.release import Release
 from tacit.spec.schema import Schema
 
 Values = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -37,7 +36,7 @@ def density_query(
     steps: int | None,
     draws: int,
 ) -> DensityDraw:
-    """The draw to ask for, with the width and the lift that made-up rows ask for."""
+    """The draw to ask for, with the width and the lift that synthetic rows ask for."""
     region = region_of(truncation, likelihood.size)
     least, most = public_range(likelihood, region, schema)
     spread = (most - least) * _ROOM
@@ -58,13 +57,6 @@ def density_query(
         return DensityDraw(likelihood.kernel, likelihood.columns, weighted, **given)
     given |= {"prior": likelihood.prior, "slopes": likelihood.slopes, "steps": steps}
     return DensityDraw(likelihood.kernel, likelihood.columns, region, **given)
-
-
-def released_places(release: Release) -> np.ndarray:
-    """The parameters (draw, parameter) that a release of a `DensityDraw` holds."""
-    if not isinstance(release.query, DensityDraw):
-        raise ModelError(f"This release answers {release.query}, not a DensityDraw.")
-    return release.query.region.places(release.table(release.blocks[0].name).value)
 
 
 def region_of(truncation: Any, size: int) -> Points | Box | Ball:
@@ -96,12 +88,12 @@ def region_of(truncation: Any, size: int) -> Points | Box | Ball:
 def public_range(
     likelihood: Likelihood, region: Points | Box | Ball, schema: Schema
 ) -> tuple[float, float]:
-    """The least and most by which places differ for a made-up row: from its best, or the centre.
+    """The least and most by which places differ for a synthetic row: from its best, or the centre.
 
     Places at the edge are tried along each row's own gradient, where a linear predictor is largest.
     """
     columns = [schema[name] for name in likelihood.columns]
-    rows = made_up(columns, max(8, _WORK // likelihood.size))
+    rows = synthetic_rows(columns, max(8, _WORK // likelihood.size))
     log_likelihood = _log_likelihood(likelihood, columns)
     with np.errstate(all="ignore"):
         if isinstance(region, Points):
@@ -109,17 +101,17 @@ def public_range(
             values = log_likelihood(rows, places)
             spread = np.max(values, axis=1) - np.min(values, axis=1)
             return -float(np.max(spread)), 0.0
-        centre = region.centre
-        nearby = _nudged(region)
+        nudges = np.diag(_half_widths(region)) * 1e-2
+        nearby = np.concatenate([region.centre + nudges, region.centre - nudges])
         around = log_likelihood(rows, np.broadcast_to(nearby, (len(rows), *nearby.shape)))
-        slopes = around[:, : likelihood.size] - around[:, likelihood.size :]
-        places = np.stack([_tried(region, slope, centre) for slope in slopes])
+        gradients = around[:, : likelihood.size] - around[:, likelihood.size :]
+        places = np.stack([_tried(region, gradient) for gradient in gradients])
         values = log_likelihood(rows, places)
         moved = values[:, 1:] - values[:, :1]
     return min(0.0, float(np.min(moved))), max(0.0, float(np.max(moved)))
 
 
-def made_up(columns: Sequence[Column], most: int = _ROWS) -> np.ndarray:
+def synthetic_rows(columns: Sequence[Column], most: int = _ROWS) -> np.ndarray:
     """Rows within the public domain, as kernels see them: corners, and some in between."""
     ends = [_ends(column) for column in columns]
     low, high = (np.array(side, float) for side in zip(*ends))
@@ -144,30 +136,25 @@ def _ends(column: Column) -> tuple[float, float]:
             return 0, len(column.labels) - 1
 
 
-def _nudged(region: Box | Ball) -> np.ndarray:
-    """The centre moved a little up and down along each parameter."""
-    wide = (
-        np.full(region.size, region.radius)
-        if isinstance(region, Ball)
-        else (np.array(region.high) - region.centre)
-    )
-    step = np.diag(wide) * 1e-2
-    return np.concatenate([region.centre + step, region.centre - step])
+def _half_widths(region: Box | Ball) -> np.ndarray:
+    if isinstance(region, Ball):
+        return np.full(region.size, region.radius)
+    return np.array(region.high) - region.centre
 
 
-def _tried(region: Box | Ball, slope: np.ndarray, centre: np.ndarray) -> np.ndarray:
-    """The centre, both ends of the region along a slope, and places anywhere in it."""
-    slope = np.nan_to_num(slope, posinf=0.0, neginf=0.0)
+def _tried(region: Box | Ball, gradient: np.ndarray) -> np.ndarray:
+    """The centre, both ends of the region along a gradient, and places anywhere in it."""
+    gradient = np.nan_to_num(gradient, posinf=0.0, neginf=0.0)
     noise = np.random.default_rng(2).normal(size=(_PLACES, region.size))
     if isinstance(region, Ball):
-        along = slope / max(float(np.linalg.norm(slope)), 1e-300) * region.radius
+        along = gradient / max(float(np.linalg.norm(gradient)), 1e-300) * region.radius
         onto: BoxMap | BallMap = BallMap(region.size, region.radius)
     else:
         low, high = np.array(region.low), np.array(region.high)
-        along = np.sign(slope) * (high - low) / 2
+        along = np.sign(gradient) * (high - low) / 2
         onto = BoxMap(low, high)
     inside = [onto.place(u) for u in noise]
-    return np.array([centre, centre + along, centre - along, *inside])
+    return np.array([region.centre, region.centre + along, region.centre - along, *inside])
 
 
 def _log_likelihood(likelihood: Likelihood, columns: Sequence[Column]) -> Values:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from decimal import Decimal
-from typing import Any
+from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
 from tacit.accounting.plans import largest_plan
-from tacit.methods.method import Asked, Once, Spending, Task
+from tacit.methods.method import OneQuestion, Spending, Task, settle
 from tacit.spec.budget import Budget, Number
 from tacit.spec.checks import whole_number
-from tacit.spec.hidden_states import StateChain, StatePaths, StateProfiles
+from tacit.spec.hidden_states import StateChain, StatePaths, StateProfiles, Sweep
 from tacit.spec.mechanisms import Exponential
 from tacit.spec.plan import Plan, Steps
-from tacit.spec.protocols import Sweep
 from tacit.spec.queries import Query
 from tacit.spec.release import Release
 
@@ -23,13 +21,14 @@ _LEAST = 1e-12  # of a transition's probability
 
 
 @dataclass(frozen=True)
-class PrivateGibbs:
+class PrivateGibbs(OneQuestion):
     """Draw hidden states and their profiles in turn, both by the exponential mechanism.
 
     Foulds et al. (2016, section 4.1), with all paths of a sweep drawn at once, the range of the
     scores in place of their bound, and bounded-range composition: 400 updates at epsilon 1 cost 96
-    and not 400. Every sweep is released. Draws are of a tempered
-    posterior, wider than the posterior itself: that is the price.
+    and not 400. Every sweep is released. Draws are of a tempered posterior, wider than the
+    posterior itself: that is the price. A model needs `state_chain(truncation=, sweeps=)`, a
+    `StateChain`, and `chain_posterior(sweeps)`.
 
     Parameters
     ----------
@@ -47,67 +46,60 @@ class PrivateGibbs:
         it fails.
     """
 
-    epsilon: Decimal
-    delta: Decimal
-    truncation: float
-    sweeps: int
-    assume_converged: bool
+    epsilon: Number | None = None
+    delta: Number = 0
+    _: KW_ONLY
+    truncation: float | None = None
+    sweeps: int | None = None
+    assume_converged: bool = False
 
-    def __init__(
-        self,
-        epsilon: Number | None = None,
-        delta: Number = 0,
-        *,
-        truncation: Any = None,
-        sweeps: int | None = None,
-        assume_converged: bool = False,
-    ) -> None:
-        mechanism = Exponential(epsilon, delta)
-        default = 200 if assume_converged else 10
-        object.__setattr__(self, "epsilon", mechanism.epsilon)
-        object.__setattr__(self, "delta", mechanism.delta)
-        object.__setattr__(self, "truncation", _float(truncation))
-        object.__setattr__(self, "sweeps", whole_number(sweeps, "sweeps", default, most=10**5))
-        object.__setattr__(self, "assume_converged", assume_converged)
+    needs: ClassVar[tuple[str, ...]] = ("state_chain",)
+
+    def __post_init__(self) -> None:
+        default = 200 if self.assume_converged else 10
+        sweeps = whole_number(self.sweeps, "sweeps", default, most=10**5)
+        settle(self, epsilon=self.mechanism.epsilon, delta=self.mechanism.delta, sweeps=sweeps)
+
+    @property
+    def mechanism(self) -> Exponential:
+        return Exponential(self.epsilon, self.delta)
+
+    def query(self, task: Task) -> StateChain:
+        """The chain, as the wall runs it by itself; of one sweep where it does not."""
+        sweeps = self.sweeps if self.assume_converged else 1
+        return task.model.state_chain(truncation=self.truncation, sweeps=sweeps)
 
     def plan(self, task: Task) -> Spending:
-        task.refuse_draws("PrivateGibbs(sweeps=...)")
+        task.refuse_draws(self, "sweeps=")
         if self.assume_converged:
-            return Spending((Once(Exponential(self.epsilon, self.delta)),), (self.chain(task),))
+            return super().plan(task)
+        updates = 2 * (self.sweeps or 0)
         plan = largest_plan(
-            lambda x: Plan(Steps(2 * self.sweeps, Exponential(x)), delta=self.delta),
+            lambda x: Plan(Steps(updates, Exponential(x)), delta=self.delta),
             Budget(self.epsilon, self.delta),
             task.schema.neighbours,
         )
-        return Spending((plan,), (self.chain(task, sweeps=1),))
+        return Spending((plan,), (self.query(task),))
 
-    def chain(self, task: Task, sweeps: int | None = None) -> StateChain:
-        """The chain, as the wall would run it by itself."""
-        sweeps = self.sweeps if sweeps is None else sweeps
-        return task.model.state_chain(truncation=self.truncation, sweeps=sweeps)
-
-    def start(self, task: Task) -> Asked | GibbsState:
+    def start(self, task: Task) -> Any:
         if self.assume_converged:
-            return Asked(task, self.chain(task))
-        chain, schema = self.chain(task, sweeps=1), task.schema
+            return super().start(task)
+        chain, schema = self.query(task), task.schema
         shape = len(schema[chain.panel.sequence].labels), len(schema[chain.panel.time].labels)
         return GibbsState(task, chain, task.rng(0).integers(chain.states, size=shape))
 
-    def ask(self, state: Asked | GibbsState) -> Query:
+    def ask(self, state: Any) -> Query:
         match state:
-            case Asked(query=query):
-                return query
             case GibbsState(chain=chain, profiles=None):
                 return StateProfiles(
                     chain.panel, state.path, chain.states, chain.prior, chain.truncation
                 )
             case GibbsState(chain=chain, profiles=tuple(profiles)):
                 return StatePaths(chain.panel, *state.transitions(), profiles)
+        return super().ask(state)
 
-    def tell(self, state: Asked | GibbsState, release: Release) -> Asked | GibbsState:
+    def tell(self, state: Any, release: Release) -> Any:
         match state:
-            case Asked():
-                return replace(state, release=release)
             case GibbsState(profiles=None):
                 found = tuple(release.table(block.name).value for block in release.blocks)
                 return replace(state, profiles=found)
@@ -115,11 +107,12 @@ class PrivateGibbs:
                 path = np.rint(release.value).astype(np.int64).reshape(state.path.shape)
                 state.kept.append(Sweep(release, path, *state.transitions(), profiles))
                 return replace(state, path=path, profiles=None)
+        return super().tell(state, release)
 
-    def posterior(self, state: Asked | GibbsState) -> Any:
-        if isinstance(state, Asked):
-            return state.task.model.posterior(state.release, **state.task.draws)
-        return state.task.model.chain_posterior(state.kept[self.sweeps // 2 :])
+    def posterior(self, state: Any) -> Any:
+        if self.assume_converged:
+            return super().posterior(state)
+        return state.task.model.chain_posterior(state.kept[(self.sweeps or 0) // 2 :])
 
 
 @dataclass(frozen=True)
@@ -148,7 +141,3 @@ def transitions(
     drawn = np.maximum(rng.standard_gamma(moves), 1e-300)
     drawn = np.maximum(drawn / drawn.sum(axis=1, keepdims=True), _LEAST)
     return drawn[states], drawn[:states]
-
-
-def _float(value: Any) -> Any:
-    return float(value) if isinstance(value, Decimal) else value

@@ -1,7 +1,9 @@
 """What samplers by noisy gradients share, after Wang et al. (2015, section 4).
 
 All their knowledge of the data are sums of clipped gradients with noise, so a walk of T steps costs
-what T such sums cost, whatever it does with them and whether or not it has converged.
+what T such sums cost, whatever it does with them and whether or not it has converged. A model needs
+`gradients(schema)`, a `tacit.spec.gradients.Gradients`. A sampler is a `GradientSampler` with its
+own `limits` and `step`, and `begin` if it carries more along than a place (`sgld.py`).
 
 They share these options.
 
@@ -9,9 +11,9 @@ epsilon, delta
     What all steps cost together.
 steps
     How many; the draws are those of the second half. More steps do not cost more: each is noisier.
-sampling_rate
-    The share of units that take part in a step. 1, the default, has the least noise for the
-    budget; less is faster, and takes shorter steps.
+sampling
+    Who takes part in a step, of `tacit.subsampling`. Everyone, the default, has the least noise for
+    the budget; `Poisson(rate)` is faster, and takes shorter steps.
 step_size
     A number, or a schedule: `Constant(eta)`, `Polynomial(a, b, gamma)`, `PhaseTransition(alpha)`.
     Default: a constant from public quantities (the number of units, the model's curvature, the
@@ -39,27 +41,25 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from decimal import Decimal
 from functools import lru_cache
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, get_args
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from tacit.accounting import gaussian_mu, sensitivity_factor
 from tacit.accounting.plans import least_noise
-from tacit.methods.method import Spending, Task
-from tacit.methods.schedules import Constant, Schedule, schedule_of
+from tacit.methods.method import Spending, Task, one_of, settle
 from tacit.spec.budget import Budget, Number
 from tacit.spec.certificate import Certificate
 from tacit.spec.checks import whole_number
 from tacit.spec.errors import BudgetError, ModelError
 from tacit.spec.gradients import Gradients
 from tacit.spec.mechanisms import Gaussian
-from tacit.spec.plan import Everyone, Plan, Poisson, Steps
+from tacit.spec.plan import Everyone, Plan, Steps, Subsampling, check_subsampling
 from tacit.spec.programs import Program
 from tacit.spec.release import Release
 from tacit.spec.schema import Neighbours
 from tacit.spec.sums import BoundedSum
 
-Constants = Literal["accountant", "paper"]
 # How many times a walk must be able to forget its start, in the stiffest direction that the public
 # curvature knows of. Where privacy noise allows less, the temperature is raised. (SGLD of 500 steps
 # on 8 simulated logistic regressions, 5,000 rows, 5 coefficients: at epsilon 2, 90% intervals cover
@@ -67,6 +67,61 @@ Constants = Literal["accountant", "paper"]
 # width are two to three times those with 25. 40 lies between and was not itself measured.)
 _RELAXATIONS = 40
 _FAR = 1e12
+_EVERYONE = Everyone()
+
+
+@dataclass(frozen=True)
+class Constant:
+    """The same step size throughout."""
+
+    eta: float
+
+    def __post_init__(self) -> None:
+        _positive(self.eta, "eta")
+
+    def sizes(self, steps: int, quiet: float, stable: float) -> np.ndarray:
+        return np.full(steps, self.eta)
+
+
+@dataclass(frozen=True)
+class Polynomial:
+    """a (b + t)^-gamma at step t = 1, 2, ...: for an exponent in (0.5, 1] it has a limit."""
+
+    a: float
+    b: float = 0.0
+    gamma: float = 0.55
+
+    def __post_init__(self) -> None:
+        _positive(self.a, "a")
+        _positive(self.gamma, "gamma")
+        if not 0 <= self.b < 1e100:
+            raise ModelError(f"Expected b={self.b} >= 0.")
+
+    def sizes(self, steps: int, quiet: float, stable: float) -> np.ndarray:
+        return self.a * (self.b + np.arange(1, steps + 1)) ** -self.gamma
+
+
+@dataclass(frozen=True)
+class PhaseTransition:
+    """Wang et al. (2015, section 4.1): 1 / t, such that privacy noise is all the noise for a share
+    `alpha` of the steps, a hot start, and less than a sampler needs for the rest of them.
+
+    No step is longer than the default of a sampler without privacy noise.
+    """
+
+    alpha: float = 0.1
+
+    def __post_init__(self) -> None:
+        if not 0 < self.alpha < 1:
+            raise ModelError(f"Expected 0 < alpha={self.alpha} < 1.")
+
+    def sizes(self, steps: int, quiet: float, stable: float) -> np.ndarray:
+        turn = max(self.alpha * steps, 1.0)
+        return np.minimum(quiet * turn / np.arange(1, steps + 1), stable)
+
+
+Schedule = Constant | Polynomial | PhaseTransition
+SCHEDULES = {kind.__name__: kind for kind in (Constant, Polynomial, PhaseTransition)}
 
 
 class Setting(NamedTuple):
@@ -89,39 +144,26 @@ class Setting(NamedTuple):
         return value / self.rate + self.gradients.log_prior_gradient(theta)
 
 
-class Walker(Protocol):
-    """One sampler: what it asks for, how long its steps may be, and how it takes them."""
+class Position(NamedTuple):
+    """What a sampler carries from step to step: a place, and in others' records more."""
 
-    def question(self, question: BoundedSum) -> BoundedSum:
-        """The gradient, and whatever else is asked for with it."""
-        ...
-
-    def limits(self, setting: Setting) -> tuple[float, float]:
-        """The longest step whose own noise covers that of privacy, and the longest accurate one."""
-        ...
-
-    def begin(self, theta: np.ndarray) -> Any: ...
-
-    def step(self, at: Any, release: Release, setting: Setting, eta: float, rng: Any) -> Any: ...
-
-    def place(self, at: Any) -> np.ndarray: ...
+    theta: np.ndarray
 
 
 @dataclass(frozen=True)
 class WalkState:
     """Where a walk is, where it has been, and what was paid for it.
 
-    `at` is the sampler's own record; it, `setting` and `sizes` follow from the first answer.
+    `at` is the sampler's own record; `setting` and `sizes` follow from the first answer.
     """
 
     task: Task
     gradients: Gradients
     question: BoundedSum
-    here: np.ndarray
+    at: Any
     step: int = 0
     setting: Setting | None = None
     sizes: np.ndarray | None = None
-    at: Any = None
     release: Release | None = None
     trace: list[np.ndarray] = field(default_factory=list)
     paid: list[Certificate] = field(default_factory=list)
@@ -134,16 +176,17 @@ class GradientSampler:
     epsilon: Number | None = None
     delta: Number = 0
     _: KW_ONLY
-    steps: int | None = None
-    sampling_rate: float = 1.0
+    steps: int = 1000
+    sampling: Subsampling = _EVERYONE
     step_size: float | Schedule | None = None
     clip: float | None = None
     temperature: float | None = None
     blocks: int = 1
     initial: Any = None
     n: int | None = None
-    constants: Constants = "accountant"
+    constants: Literal["accountant", "paper"] = "accountant"
 
+    needs: ClassVar[tuple[str, ...]] = ("gradients",)
     stops_early: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -154,90 +197,112 @@ class GradientSampler:
         blocks = whole_number(self.blocks, "blocks", 1, most=10**4)
         if steps % blocks:
             raise ModelError(f"Expected steps={steps} to be a multiple of blocks={blocks}.")
-        if self.constants not in get_args(Constants):
-            raise ModelError(f"Expected constants={self.constants!r} among {get_args(Constants)}.")
-        settled: dict[str, Any] = {
-            "epsilon": budget.epsilon,
-            "delta": budget.delta,
-            "steps": steps,
-            "blocks": blocks,
-            "sampling_rate": Poisson(self.sampling_rate).rate,
-            "step_size": schedule_of(self.step_size),
-            "n": None if self.n is None else whole_number(self.n, "n", 1, most=10**12),
-        }
+        one_of(self.constants, "constants", Literal["accountant", "paper"])
+        check_subsampling(self.sampling)
+        if self.n is not None:
+            whole_number(self.n, "n", 1, most=10**12)
         for what in ("clip", "temperature"):
-            value = getattr(self, what)
-            if value is None:
-                continue
-            if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
-                raise ModelError(f"Expected a number for {what}, got {value!r}.")
-            if not 0 < value < 1e100:
-                raise ModelError(f"Expected {what}={value} > 0.")
-            settled[what] = float(value)
-        for name, value in settled.items():
-            object.__setattr__(self, name, value)
+            if getattr(self, what) is not None:
+                _positive(getattr(self, what), what)
+        size = self.step_size
+        if not (size is None or isinstance(size, Schedule)):
+            if isinstance(size, bool) or not isinstance(size, (int, float)):
+                raise ModelError(
+                    "Expected step_size as a number or a schedule such as "
+                    f"tacit.methods.Polynomial(a, b, gamma), got {size!r}."
+                )
+            size = Constant(float(size))
+        given: dict[str, Any] = {"steps": steps, "blocks": blocks, "step_size": size}
+        given["sampling"] = _EVERYONE if self.sampling.rate == 1 else self.sampling
+        settle(self, epsilon=budget.epsilon, delta=budget.delta, **given)
 
-    @property
-    def walker(self) -> Walker:
+    def extended(self, question: BoundedSum) -> BoundedSum:
+        """The question for the gradient, and whatever else is asked for with it."""
+        return question
+
+    def limits(self, setting: Setting) -> tuple[float, float]:
+        """The longest step whose own noise covers that of privacy, and the longest accurate one."""
         raise NotImplementedError
 
-    def plan(self, task: Task) -> Spending:
-        task.refuse_draws(f"{type(self).__name__}(steps=...)")
-        state = self.start(task)
-        return Spending((self._block(state.question, task),) * self.blocks, (state.question,))
+    def begin(self, theta: np.ndarray) -> Any:
+        """The sampler's record before the first step, with a field `theta`."""
+        return Position(theta)
 
-    def start(self, task: Task) -> WalkState:
-        if task.schema.neighbours == "add_remove":
-            task.known_units(self)
-        gradients = _clipped(task.model.gradients(task.schema), self.clip)
-        question = self.walker.question(gradients.question)
-        return WalkState(task, gradients, question, _first(self.initial, gradients))
-
-    def ask(self, state: WalkState) -> BoundedSum:
-        return at_parameters(state.question, state.here)
-
-    def tell(self, state: WalkState, release: Release) -> WalkState:
-        setting, sizes, at = state.setting, state.sizes, state.at
-        if setting is None or sizes is None:
-            setting = self._setting(state, release)
-            sizes, at = self._sizes(setting), self.walker.begin(state.here)
-        if state.step % (self._steps // self.blocks) == 0:
-            state.paid.append(release.certificate)
-        with np.errstate(all="ignore"):
-            rng = state.task.rng(state.step)
-            at = self.walker.step(at, release, setting, sizes[state.step], rng)
-        here = self.walker.place(at)
-        if not np.abs(here).max() < _FAR:
-            raise ModelError(
-                f"The walk ran away at step {state.step + 1}: take a smaller step_size than "
-                f"{sizes[state.step]:.3g}. {_charged(state.paid)}"
-            )
-        state.trace.append(here)
-        return replace(
-            state, here=here, step=state.step + 1, setting=setting, sizes=sizes, at=at,
-            release=release,
-        )  # fmt: skip
-
-    def posterior(self, state: WalkState) -> Any:
-        assert state.setting is not None
-        assert state.sizes is not None
-        assert state.release is not None
-        notes = self._notes(state, state.setting, state.sizes)
-        certificate = together(state.paid, state.release.certificate).assuming(notes)
-        final = replace(state.release, certificate=certificate)
-        return state.task.model.gradient_posterior(final, _kept(state.trace, state.sizes)[None])
+    def step(self, at: Any, release: Release, setting: Setting, eta: float, rng: Any) -> Any:
+        """The record after one step of size `eta`."""
+        raise NotImplementedError
 
     def remarks(self, state: WalkState, setting: Setting) -> tuple[str, ...]:
         """What else a sampler has to say on the certificate."""
         return ()
 
-    @property
-    def _steps(self) -> int:
-        return self.steps or 0
+    def plan(self, task: Task) -> Spending:
+        task.refuse_draws(self, "steps=")
+        question = self.start(task).question
+        return Spending((self._block(question, task),) * self.blocks, (question,))
+
+    def start(self, task: Task) -> WalkState:
+        if task.schema.neighbours == "add_remove":
+            task.known_units(self)
+        gradients = task.model.gradients(task.schema)
+        question = gradients.question
+        if self.clip is not None:
+            ((name, bound),) = question.blocks
+            blocks = {name: replace(bound, clip=float(self.clip))}
+            question = BoundedSum(
+                question.kernel, question.columns, blocks=blocks, state=question.state
+            )
+            gradients = replace(gradients, question=question)
+        size = gradients.start.size
+        first = np.atleast_1d(
+            gradients.start if self.initial is None else np.asarray(self.initial, float)
+        )
+        if first.shape != (size,) or not np.all(np.isfinite(first)):
+            raise ModelError(
+                f"Expected initial as an array of {size} finite numbers on the scale of "
+                f"model.gradients(schema), got shape {first.shape}: write initial=np.zeros({size})."
+            )
+        return WalkState(task, gradients, self.extended(question), self.begin(first))
+
+    def ask(self, state: WalkState) -> BoundedSum:
+        return at_parameters(state.question, state.at.theta)
+
+    def tell(self, state: WalkState, release: Release) -> WalkState:
+        setting, sizes = state.setting, state.sizes
+        if setting is None or sizes is None:
+            setting = self._setting(state, release)
+            quiet, stable = self.limits(setting)
+            schedule: Any = self.step_size or Constant(min(quiet, stable))
+            sizes = schedule.sizes(self.steps, quiet, stable)
+        if state.step % (self.steps // self.blocks) == 0:
+            state.paid.append(release.certificate)
+        with np.errstate(all="ignore"):
+            rng = state.task.rng(state.step)
+            at = self.step(state.at, release, setting, sizes[state.step], rng)
+        if not np.abs(at.theta).max() < _FAR:
+            raise ModelError(
+                f"The walk ran away at step {state.step + 1}: take a smaller step_size than "
+                f"{sizes[state.step]:.3g}. {_charged(state.paid)}"
+            )
+        state.trace.append(at.theta)
+        facts = {"setting": setting, "sizes": sizes, "release": release}
+        return replace(state, at=at, step=state.step + 1, **facts)
+
+    def posterior(self, state: WalkState) -> Any:
+        assert state.setting is not None
+        assert state.sizes is not None
+        assert state.release is not None
+        last, paid = state.release.certificate, state.paid
+        if len(paid) > 1:
+            how = f"{last.accountant} within each of {len(paid)} blocks, their sum over blocks"
+            last = replace(added(*paid), accountant=how, assumptions=last.assumptions)
+        certificate = last.assuming(self._notes(state, state.setting, state.sizes))
+        final = replace(state.release, certificate=certificate)
+        return state.gradients.posterior(final, _kept(state.trace, state.sizes)[None])
 
     def _block(self, question: BoundedSum, task: Task) -> Plan:
         """One block of steps, with as little noise as its share of the budget affords."""
-        count, rate = self._steps // self.blocks, self.sampling_rate
+        count, sampling = self.steps // self.blocks, self.sampling
         share = Budget(self.epsilon, self.delta).split(self.blocks)
         if self.constants == "paper":
             if task.private:
@@ -245,33 +310,24 @@ class GradientSampler:
                     'constants="paper" is for tacit.Public alone: on a wall the accountant\'s '
                     "noise gives the same guarantee and is many times smaller."
                 )
-            multiplier = rate * paper_multiplier(float(self.epsilon or 0), self.delta, self._steps)
-            return _steps_of(multiplier, count, rate, question.numbers, share.delta)
-        return _least_noise(count, rate, question.numbers, share, task.schema.neighbours)
+            noise = paper_multiplier(float(self.epsilon or 0), self.delta, self.steps)
+            return _plan(sampling.rate * noise, count, sampling, question.numbers, share.delta)
+        return _least_noise(count, sampling, question.numbers, share, task.schema.neighbours)
 
     def _setting(self, state: WalkState, release: Release) -> Setting:
         n = self.n or release.n or state.task.schema.max_units or 1
-        gradients, rate = state.gradients, self.sampling_rate
+        gradients, rate = state.gradients, self.sampling.rate
         known = (release.noise[0].scale / rate) ** 2
         likelihood = n * release.schema.max_rows_per_unit * gradients.curvature
         precision = likelihood + gradients.prior_precision
-        temperature = self.temperature
-        if temperature is None:
-            temperature = 1.0
-            if self.step_size is None:
-                needed = _RELAXATIONS * known / (2 * self._steps * precision)
-                temperature = max(1.0, needed)
+        temperature = 1.0 if self.temperature is None else float(self.temperature)
+        if self.temperature is None and self.step_size is None:
+            temperature = max(1.0, _RELAXATIONS * known / (2 * self.steps * precision))
         batch = likelihood * (1 - rate) / rate
         return Setting(gradients, rate, precision, batch, known, temperature)
 
-    def _sizes(self, setting: Setting) -> np.ndarray:
-        quiet, stable = self.walker.limits(setting)
-        schedule = self.step_size or Constant(min(quiet, stable))
-        assert isinstance(schedule, Schedule)
-        return schedule.sizes(self._steps, quiet, stable)
-
     def _notes(self, state: WalkState, setting: Setting, sizes: np.ndarray) -> tuple[str, ...]:
-        quiet, _ = self.walker.limits(setting)
+        quiet, _ = self.limits(setting)
         late = sizes[state.step // 2 : state.step]
         temperature = setting.temperature * max(1.0, float(late.max()) / quiet)
         notes = [
@@ -282,8 +338,8 @@ class GradientSampler:
             notes.append(
                 f"privacy noise tempered the draws: posterior to the power 1 / {temperature:.3g}"
             )
-        if state.step < self._steps:
-            notes.append(f"interrupted: {self._steps} steps were planned")
+        if state.step < self.steps:
+            notes.append(f"interrupted: {self.steps} steps were planned")
         return (*notes, *self.remarks(state, setting))
 
 
@@ -302,16 +358,14 @@ def normal_noise(variance: float, size: int, rng: np.random.Generator) -> np.nda
     return math.sqrt(variance) * rng.standard_normal(size) if variance > 0 else 0.0
 
 
-def together(paid: Sequence[Certificate], last: Certificate) -> Certificate:
-    """Blocks of steps, each charged for itself: their epsilons and deltas add up."""
-    if len(paid) == 1:
-        return last
+def added(*paid: Certificate) -> Certificate:
+    """One certificate for several charges: their epsilons and deltas add up."""
     return replace(
-        last,
+        paid[-1],
         epsilon=sum((c.epsilon for c in paid), Decimal(0)),
         delta=sum((c.delta for c in paid), Decimal(0)),
-        accountant=f"{last.accountant} within each of {len(paid)} blocks, their sum over blocks",
         events=tuple(event for c in paid for event in c.events),
+        assumptions=tuple(dict.fromkeys(text for c in paid for text in c.assumptions)),
     )
 
 
@@ -323,19 +377,18 @@ def paper_multiplier(epsilon: float, delta: Number, steps: int) -> float:
 
 @lru_cache(maxsize=256)
 def _least_noise(
-    count: int, rate: float, numbers: int, share: Budget, neighbours: Neighbours
+    count: int, sampling: Subsampling, numbers: int, share: Budget, neighbours: Neighbours
 ) -> Plan:
-    factor = sensitivity_factor("free", neighbours)
     mu = gaussian_mu(float(share.epsilon), float(share.delta))
-    guess = max(0.3, rate * factor * math.sqrt(count) / mu)
-    make = lambda m: _steps_of(m, count, rate, numbers, share.delta)  # noqa: E731
+    factor = sensitivity_factor("free", neighbours)
+    guess = max(0.3, sampling.rate * factor * math.sqrt(count) / mu)
+    make = lambda m: _plan(m, count, sampling, numbers, share.delta)  # noqa: E731
     return least_noise(make, share, neighbours, guess)
 
 
-def _steps_of(multiplier: float, count: int, rate: float, numbers: int, delta: Decimal) -> Plan:
-    sampling = Everyone() if rate == 1 else Poisson(rate)
-    noise = Gaussian(noise_multiplier=multiplier)
-    return Plan(Steps(count, noise, sampling, numbers=numbers), delta=delta)
+def _plan(noise: float, count: int, sampling: Subsampling, numbers: int, delta: Decimal) -> Plan:
+    steps = Steps(count, Gaussian(noise_multiplier=noise), sampling, numbers=numbers)
+    return Plan(steps, delta=delta)
 
 
 def _kept(trace: Sequence[np.ndarray], sizes: np.ndarray) -> np.ndarray:
@@ -351,27 +404,13 @@ def _kept(trace: Sequence[np.ndarray], sizes: np.ndarray) -> np.ndarray:
 def _charged(paid: Sequence[Certificate]) -> str:
     if paid[0].data != "private":
         return "Nothing was charged: the data are public."
-    epsilon, delta = sum(c.epsilon for c in paid), sum(c.delta for c in paid)
-    return f"Epsilon {epsilon}, delta {delta} had been charged for all steps of the block."
-
-
-def _first(start: Any, gradients: Gradients) -> np.ndarray:
-    here = gradients.start if start is None else np.atleast_1d(np.asarray(start, float))
-    if here.shape != gradients.start.shape or not np.all(np.isfinite(here)):
-        size = gradients.start.size
-        raise ModelError(
-            f"Expected initial as an array of {size} finite numbers on the scale of "
-            f"model.gradients(schema), got shape {here.shape}: write initial=np.zeros({size})."
-        )
-    return here
-
-
-def _clipped(gradients: Gradients, clip: float | None) -> Gradients:
-    if clip is None:
-        return gradients
-    old = gradients.question
-    ((name, bound),) = old.blocks
-    blocks = {name: replace(bound, clip=clip)}
-    return replace(
-        gradients, question=BoundedSum(old.kernel, old.columns, blocks=blocks, state=old.state)
+    both = added(*paid)
+    return (
+        f"Epsilon {both.epsilon}, delta {both.delta} had been charged for all steps of the block."
     )
+
+
+def _positive(value: Any, what: str) -> None:
+    real = isinstance(value, (int, float, Decimal)) and not isinstance(value, bool)
+    if not real or not 1e-100 < value < 1e100:
+        raise ModelError(f"Expected {what}={value!r} to be a number > 0.")

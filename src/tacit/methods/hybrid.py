@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tacit.methods.gradient_sampler import GradientSampler, WalkState
+from tacit.methods.gradient_sampler import GradientSampler, WalkState, added
 from tacit.methods.method import Asked, Spending, Task
 from tacit.methods.one_sample import OnePosteriorSample
 from tacit.spec.errors import ModelError
@@ -35,7 +35,7 @@ class Hybrid:
     first: OnePosteriorSample
     then: GradientSampler
 
-    stops_early: ClassVar[bool] = False
+    needs: ClassVar[tuple[str, ...]] = ("gradients", *OnePosteriorSample.needs)
 
     def __post_init__(self) -> None:
         if not isinstance(self.first, OnePosteriorSample) or not isinstance(
@@ -71,7 +71,8 @@ class Hybrid:
             return replace(state, walk=self.then.tell(state.walk, release))
         first = self.first.tell(state.first, release)
         task = first.task
-        initial = np.asarray(task.model.gradient_start(self.first.posterior(first)), float)
+        gradients = task.model.gradients(task.schema)
+        initial = np.asarray(gradients.parameters(self.first.posterior(first)), float)
         return HybridState(first, replace(self.then, initial=initial).start(task))
 
     def posterior(self, state: HybridState) -> Any:
@@ -80,14 +81,8 @@ class Hybrid:
         walked = self.then.posterior(state.walk)
         (release,) = walked.releases
         before, after = state.first.release.certificate, release.certificate
-        both = replace(
-            after,
-            epsilon=before.epsilon + after.epsilon,
-            delta=before.delta + after.delta,
-            accountant=f"{before.accountant} for the start, and {after.accountant}",
-            events=before.events + after.events,
-            assumptions=tuple(dict.fromkeys(before.assumptions + after.assumptions)),
-        )
+        how = f"{before.accountant} for the start, and {after.accountant}"
+        both = replace(added(before, after), accountant=how)
         return replace(walked, releases=(replace(release, certificate=both),))
 
 

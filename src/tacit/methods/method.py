@@ -9,9 +9,9 @@ replayed and resumed (`tacit.methods.run`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar, get_args
 
 import numpy as np
 
@@ -54,14 +54,14 @@ class Task:
     seed: int = 0
 
     @property
-    def draws(self) -> dict[str, Any]:
+    def sampling_options(self) -> dict[str, Any]:
         """The options with a seed: a run under a name gives the same draws again."""
         given = self.options.get("seed")
         return {**self.options, "seed": self.seed if given is None else given}
 
     @cached_property
     def sampling(self) -> Sampling:
-        return Sampling.of(self.draws)  # type: ignore[arg-type]
+        return Sampling.of(self.sampling_options)  # type: ignore[arg-type]
 
     def rng(self, step: int) -> np.random.Generator:
         """The public randomness of one step: the same whenever it is taken again."""
@@ -77,12 +77,14 @@ class Task:
             )
         return known
 
-    def refuse_draws(self, instead: str) -> None:
+    def refuse_draws(self, method: Any, option: str | None = None) -> None:
         """Refuse draws= and chains= where the number of draws is part of what is paid for."""
         for what in ("draws", "chains"):
             if self.options.get(what) is not None:
+                said = "" if option is None else f", as many as {option} says"
                 raise ModelError(
-                    f"Expected no {what}=: each draw is paid for, and {instead} says how many."
+                    f"Expected no {what}= beside {type(method).__name__}: its draws are those that "
+                    f"are paid for{said}."
                 )
 
 
@@ -123,7 +125,13 @@ def _trial(query: Query, exact: bool) -> Mechanism:
 
 
 class Method(Protocol[State]):
-    """A way to spend. `start`, `ask`, `tell` and `posterior` are run in a loop by `run`."""
+    """A way to spend. `start`, `ask`, `tell` and `posterior` are run in a loop by `run`.
+
+    `needs` names the functions that a model must have, "this or that" where one of two will do.
+    What they are given and return is said in the method's own file.
+    """
+
+    needs: ClassVar[tuple[str, ...]]
 
     def plan(self, task: Task) -> Spending:
         """What will be paid for, and asked. Opens no data."""
@@ -153,3 +161,40 @@ class Asked:
     task: Task
     query: Query
     release: Release | None = None
+
+
+class OneQuestion:
+    """A method that asks once, and whose posterior is the model's for that release."""
+
+    mechanism: Any
+
+    def query(self, task: Task) -> Query:
+        """The question."""
+        raise NotImplementedError
+
+    def plan(self, task: Task) -> Spending:
+        return Spending((Once(self.mechanism),), (self.query(task),))
+
+    def start(self, task: Task) -> Asked:
+        return Asked(task, self.query(task))
+
+    def ask(self, state: Asked) -> Query:
+        return state.query
+
+    def tell(self, state: Asked, release: Release) -> Asked:
+        return replace(state, release=release)
+
+    def posterior(self, state: Asked) -> Any:
+        return state.task.model.posterior(state.release, **state.task.sampling_options)
+
+
+def settle(method: Any, **options: Any) -> None:
+    """Set options of a frozen method to what its `__post_init__` made of them."""
+    for name, value in options.items():
+        object.__setattr__(method, name, value)
+
+
+def one_of(value: Any, what: str, known: Any) -> None:
+    """Refuse a text that is not among those of a `Literal`."""
+    if value not in get_args(known):
+        raise ModelError(f"Expected {what}={value!r} among {', '.join(get_args(known))}.")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from decimal import Decimal
-from typing import Any, Literal, get_args
+from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from tacit.accounting.plans import largest_plan
-from tacit.methods.method import Spending, Task
+from tacit.methods.method import Spending, Task, one_of, settle
 from tacit.spec.budget import Budget, Number
 from tacit.spec.checks import whole_number
 from tacit.spec.choice import Choice
@@ -31,6 +30,8 @@ _REACH = 6**0.5
 class PrivateMetropolis:
     """Walk through the parameters; at each step the data say, privately, whether to go.
 
+    A model needs `walk(schema)`, a `Walk`, and `walk_posterior(release, places)`.
+
     Parameters
     ----------
     epsilon, delta
@@ -47,7 +48,7 @@ class PrivateMetropolis:
         "metropolis": the rule of Foulds et al. (2016, Theorem C.1), for public data alone. Its
         (epsilon, delta) needs a bound on how often moves are rejected for every neighbouring data
         set, which no run of the chain can check.
-    step
+    step_size
         The length of the longest step, on the scale on which the model walks. Default: such that
         "barker" can cross the prior, and that the noise of "penalty" has a standard deviation
         of about 1.
@@ -55,39 +56,28 @@ class PrivateMetropolis:
         Where to begin, from public knowledge. Default: the middle of the prior.
     """
 
-    epsilon: Decimal
-    delta: Decimal
-    steps: int
-    acceptance: Acceptance
-    step: float | None
-    initial: Any
+    epsilon: Number | None = None
+    delta: Number = 0
+    _: KW_ONLY
+    steps: int = 1000
+    acceptance: Acceptance = "barker"
+    step_size: float | None = None
+    initial: Any = None
 
-    def __init__(
-        self,
-        epsilon: Number | None = None,
-        delta: Number = 0,
-        *,
-        steps: int | None = None,
-        acceptance: Acceptance = "barker",
-        step: float | None = None,
-        initial: Any = None,
-    ) -> None:
-        mechanism = Exponential(epsilon, delta)
-        if acceptance not in get_args(Acceptance):
-            raise ModelError(f"Expected acceptance={acceptance!r} among {get_args(Acceptance)}.")
-        if acceptance == "penalty" and mechanism.delta == 0:
+    needs: ClassVar[tuple[str, ...]] = ("walk",)
+
+    def __post_init__(self) -> None:
+        mechanism = Exponential(self.epsilon, self.delta)
+        one_of(self.acceptance, "acceptance", Acceptance)
+        if self.acceptance == "penalty" and mechanism.delta == 0:
             raise BudgetError("Expected a delta for Gaussian noise, for example delta=1e-6.")
-        if step is not None and not 0 < float(step) < 1e6:
-            raise ModelError(f"Expected step={step} > 0.")
-        object.__setattr__(self, "epsilon", mechanism.epsilon)
-        object.__setattr__(self, "delta", mechanism.delta)
-        object.__setattr__(self, "steps", whole_number(steps, "steps", 1000, most=10**6))
-        object.__setattr__(self, "acceptance", acceptance)
-        object.__setattr__(self, "step", None if step is None else float(step))
-        object.__setattr__(self, "initial", initial)
+        if self.step_size is not None and not 0 < float(self.step_size) < 1e6:
+            raise ModelError(f"Expected step_size={self.step_size} > 0.")
+        steps = whole_number(self.steps, "steps", 1000, most=10**6)
+        settle(self, epsilon=mechanism.epsilon, delta=mechanism.delta, steps=steps)
 
     def plan(self, task: Task) -> Spending:
-        task.refuse_draws("PrivateMetropolis(steps=...)")
+        task.refuse_draws(self, "steps=")
         state = self.start(task)
         _, plan = self._plan(state.walk, task)
         return Spending((plan,), (state.rule.question(state.here, state.here, 0.0),))
@@ -123,45 +113,37 @@ class PrivateMetropolis:
 
     def _plan(self, walk: Walk, task: Task) -> tuple[float, Plan]:
         """How long the longest step is, and what is paid for."""
-        budget, relation = Budget(self.epsilon, self.delta), task.schema.neighbours
         crossing = walk.scale * _REACH / self.steps**0.5
-        match self.acceptance:
-            case "barker":
-                plan = largest_plan(
-                    lambda x: Plan(Steps(self.steps, Exponential(x)), delta=self.delta),
-                    budget,
-                    relation,
+        if self.acceptance == "metropolis":
+            if task.private:
+                raise BudgetError(
+                    'acceptance="metropolis" is for tacit.Public alone: Theorem C.1 needs the '
+                    "probability of a rejection to be at most delta for every data set, which "
+                    'cannot be checked. Use the default, acceptance="barker".'
                 )
-                return self.step or crossing, plan
-            case "penalty":
-                plan = largest_plan(
-                    lambda x: Plan(
-                        Steps(self.steps, Gaussian(noise_multiplier=1 / x), numbers=1),
-                        delta=self.delta,
-                    ),
-                    budget,
-                    relation,
-                )
-                (steps,) = plan.steps
-                assert isinstance(steps.mechanism, Gaussian)
-                multiplier = steps.mechanism.noise_multiplier or 1.0
-                rows = task.schema.max_rows_per_unit
-                quiet = 1 / (multiplier * walk.max_gradient * rows)
-                return self.step or min(crossing, quiet), plan
-            case "metropolis":
-                if task.private:
-                    raise BudgetError(
-                        'acceptance="metropolis" is for tacit.Public alone: Theorem C.1 needs the '
-                        "probability of a rejection to be at most delta for every data set, which "
-                        'cannot be checked. Use the default, acceptance="barker".'
-                    )
-                plan = Plan(Steps(self.steps, Exact()), delta=self.delta or Decimal("1e-6"))
-                return self.step or crossing, plan
+            plan = Plan(Steps(self.steps, Exact()), delta=self.delta or "1e-6")
+            return self.step_size or crossing, plan
+        barker = self.acceptance == "barker"
+
+        def make(x: float) -> Plan:
+            if barker:
+                return Plan(Steps(self.steps, Exponential(x)), delta=self.delta)
+            noise = Gaussian(noise_multiplier=1 / x)
+            return Plan(Steps(self.steps, noise, numbers=1), delta=self.delta)
+
+        plan = largest_plan(make, Budget(self.epsilon, self.delta), task.schema.neighbours)
+        if barker:
+            return self.step_size or crossing, plan
+        mechanism = plan.steps[0].mechanism
+        assert isinstance(mechanism, Gaussian)
+        noise = (mechanism.noise_multiplier or 1.0) * walk.max_gradient
+        quiet = 1 / (noise * task.schema.max_rows_per_unit)
+        return self.step_size or min(crossing, quiet), plan
 
     def _temperature(self, clip: float, schema: Schema) -> float:
         """The temperature of Theorem C.1, for equal shares of the budget."""
         both = 2 if schema.neighbours == "replace_one" else 1
-        return max(1.0, both * clip * self.steps / float(self.epsilon))
+        return max(1.0, both * clip * self.steps / float(self.epsilon or 1))
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
-from decimal import Decimal
-from typing import Any
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,11 +17,13 @@ from tacit.infer.newton import (
     estimate_spread,
     next_iterate,
 )
-from tacit.methods.method import Spending, Task
+from tacit.methods.method import Spending, Task, settle
 from tacit.spec.budget import Budget, Number
 from tacit.spec.checks import whole_number
+from tacit.spec.design import Design
+from tacit.spec.kernels import Kernel
 from tacit.spec.mechanisms import Exact, Gaussian
-from tacit.spec.newton import CURVATURE, Newton, unpacked
+from tacit.spec.packing import symmetric
 from tacit.spec.plan import Plan, Steps
 from tacit.spec.release import Release
 from tacit.spec.schema import Schema
@@ -58,6 +59,51 @@ _MANY = NewtonSchedule(24, constant=0.35, path=0.55, last=0.1, ridge=0.25, avera
 _MOST_OF_FEW = 30
 
 
+# The Hessian of a row weighs p (1 - p) and its gradient |p - 1/2|, whose squares with this factor
+# sum to at most 1/4: next to a gradient of norm 1/2 the Hessian costs nothing.
+CURVATURE = 2.0
+
+
+@dataclass(frozen=True)
+class Questions:
+    """A logistic regression whose log-likelihood has the gradient `constant` - `gradient(theta)`.
+
+    `constant` does not depend on the coefficients and is asked once. `gradient_and_hessian` is
+    followed by `CURVATURE` times the packed negative Hessian: one block, each unit's contribution
+    bounded as a whole, with no more noise than `gradient` has. It takes longer. `spread` is the
+    prior standard deviation of a coefficient.
+    """
+
+    design: Design
+    constant: BoundedSum
+    gradient: BoundedSum
+    gradient_and_hessian: BoundedSum
+    spread: float
+
+    @classmethod
+    def of(cls, model: Any, schema: Schema) -> Questions:
+        design = model.design(schema, squares=True)
+        # A row's gradient is y - 1/2 against x, less p - 1/2: both within 1/2 whatever the row.
+        half, size = 0.5 * schema.max_rows_per_unit, design.size
+        columns, start = (*model.features, model.target), (np.zeros(size), *design.encoding)
+
+        def asked(kernel: str, size: int, state: tuple[np.ndarray, ...]) -> BoundedSum:
+            name = Kernel(f"logistic.{kernel}")
+            return BoundedSum(name, columns, size=size, clip=half, state=state)
+
+        return cls(
+            design,
+            asked("gradient_constant", size, design.encoding),
+            asked("gradient", size, start),
+            asked("gradient_and_hessian", size + size * (size + 1) // 2, start),
+            model.prior_scale * design.radius,
+        )
+
+    def at(self, theta: np.ndarray, *, hessian: bool) -> BoundedSum:
+        question = self.gradient_and_hessian if hessian else self.gradient
+        return question.at((theta, *self.design.encoding))
+
+
 @dataclass(frozen=True)
 class NewtonState:
     """What was released so far, and where the next question is asked.
@@ -68,11 +114,11 @@ class NewtonState:
     """
 
     task: Task
-    newton: Newton
+    questions: Questions
     schedule: NewtonSchedule
     spread: float
+    theta: np.ndarray
     ridge: float = 0.0
-    theta: np.ndarray = field(default_factory=lambda: np.zeros(0))
     constant: Release | None = None
     gradients: tuple[NoisyGradient, ...] = ()
     curvatures: tuple[Curvature, ...] = ()
@@ -86,7 +132,8 @@ class PrivateNewton:
 
     Each iteration releases the gradient of the log-likelihood at a public point, and in every third
     the Hessian, with Gaussian noise. The noise is known, so that the posterior includes it
-    (docs/logistic-regression.md says where its intervals cover, and where they do not).
+    (docs/logistic-regression.md says where its intervals cover, and where they do not). It is a
+    method for `LogisticRegression`, whose design and kernels it uses.
 
     Parameters
     ----------
@@ -97,64 +144,62 @@ class PrivateNewton:
         coefficients.
     """
 
-    epsilon: Decimal | None
-    delta: Decimal
-    steps: int | None
+    epsilon: Number | None = None
+    delta: Number | None = None
+    _: KW_ONLY
+    steps: int | None = None
 
-    def __init__(
-        self,
-        epsilon: Number | None = None,
-        delta: Number | None = None,
-        *,
-        steps: int | None = None,
-    ) -> None:
-        mechanism = Gaussian(epsilon, delta)
-        object.__setattr__(self, "epsilon", mechanism.epsilon)
-        object.__setattr__(self, "delta", mechanism.delta)
-        given = None if steps is None else whole_number(steps, "steps", 1, most=1000)
-        object.__setattr__(self, "steps", given)
+    needs: ClassVar[tuple[str, ...]] = ("design",)
+
+    def __post_init__(self) -> None:
+        mechanism = Gaussian(self.epsilon, self.delta)
+        settle(self, epsilon=mechanism.epsilon, delta=mechanism.delta)
+        if self.steps is not None:
+            whole_number(self.steps, "steps", 1, most=1000)
 
     @classmethod
     def exact(cls) -> PrivateNewton:
         """Without noise, for public data: what `tacit.Exact()` means."""
         made = cls(1, "1e-6")
-        object.__setattr__(made, "epsilon", None)
+        settle(made, epsilon=None)
         return made
 
     def plan(self, task: Task) -> Spending:
-        newton = task.model.newton(task.schema)
-        schedule = self._schedule(newton)
-        question = newton.gradient_and_hessian_at(np.zeros(newton.size))
-        return Spending((self._plan(newton, schedule, task.schema),), (question,))
+        state = self.start(task)
+        question = state.questions.gradient_and_hessian
+        return Spending((self._plan(state, question.numbers),), (question,))
 
     def start(self, task: Task) -> NewtonState:
-        newton = task.model.newton(task.schema)
-        return NewtonState(task, newton, self._schedule(newton), spread=newton.spread)
+        questions = Questions.of(task.model, task.schema)
+        size = questions.design.size
+        schedule = _FEW if size <= _MOST_OF_FEW else _MANY
+        if self.steps is not None:
+            schedule = replace(schedule, iterations=self.steps)
+        return NewtonState(task, questions, schedule, questions.spread, np.zeros(size))
 
     def ask(self, state: NewtonState) -> BoundedSum:
-        newton, done = state.newton, len(state.gradients)
         if state.constant is None:
-            return newton.gradient_constant
-        if done < state.schedule.iterations and done % _WITH_HESSIAN:
-            return newton.gradient_at(state.theta)
-        return newton.gradient_and_hessian_at(state.theta)
+            return state.questions.constant
+        done = len(state.gradients)
+        hessian = done == state.schedule.iterations or done % _WITH_HESSIAN == 0
+        return state.questions.at(state.theta, hessian=hessian)
 
     def tell(self, state: NewtonState, release: Release) -> NewtonState:
-        newton, schedule, done = state.newton, state.schedule, len(state.gradients)
+        schedule, done = state.schedule, len(state.gradients)
         if state.constant is None:
-            return replace(state, constant=release, theta=np.zeros(newton.size))
+            return replace(state, constant=release)
         gradient = _gradient(state.constant, release, state.theta)
         if done == schedule.iterations:
             return replace(state, last=gradient, release=release)
         gradients, curvatures = (*state.gradients, gradient), state.curvatures
         if not done % _WITH_HESSIAN:
-            curvatures = (*curvatures, _curvature(release, newton.size))
+            curvatures = (*curvatures, _curvature(release, len(state.theta)))
         variance = state.constant.noise[0].scale ** 2
         variance *= 1 + schedule.constant / (schedule.last + schedule.path / 2)
         recent = Curvature.mean(curvatures[len(curvatures) // 2 :])
         ridge = schedule.ridge * best_ridge(recent, variance, state.spread)
         theta = next_iterate(gradient, recent, ridge)
-        spread, _ = estimate_spread(theta, recent, variance, ridge, newton.spread)
+        spread, _ = estimate_spread(theta, recent, variance, ridge, state.questions.spread)
         if len(gradients) == schedule.iterations:  # the last question: at the mean of late iterates
             late = [each.at for each in _late(gradients, schedule)[1:]]
             theta = np.mean([*late, theta], axis=0)
@@ -167,32 +212,28 @@ class PrivateNewton:
         assert state.constant is not None
         assert state.release is not None
         assert state.last is not None
-        how, newton, last = state.task.sampling, state.newton, state.last
+        how, last = state.task.sampling, state.last
         if state.schedule.averaged:
             late = _late(state.gradients, state.schedule)
             last = NoisyGradient.mean([*late, last], state.constant.noise[0].scale ** 2)
         recent = state.curvatures[-max(1, round(0.4 * len(state.curvatures))) :]
         theta = draw(
             last,
-            Curvature.mean([*recent, _curvature(state.release, newton.size)]),
+            Curvature.mean([*recent, _curvature(state.release, len(last.at))]),
             state.ridge,
-            newton.spread,
+            state.questions.spread,
             how.chains * how.draws,
             np.random.default_rng(how.seed),
             aware=how.noise == "aware",
         )
         theta = theta.reshape(how.chains, how.draws, -1)
-        return state.task.model.newton_posterior(state.release, theta, how.noise)
+        return state.task.model.vector_posterior(state.release, theta, how.noise)
 
-    def _schedule(self, newton: Newton) -> NewtonSchedule:
-        schedule = _FEW if newton.size <= _MOST_OF_FEW else _MANY
-        return schedule if self.steps is None else replace(schedule, iterations=self.steps)
-
-    def _plan(self, newton: Newton, schedule: NewtonSchedule, schema: Schema) -> Plan:
+    def _plan(self, state: NewtonState, numbers: int) -> Plan:
         """All questions, with as little noise as the budget affords."""
-        numbers = newton.gradient_and_hessian_at(np.zeros(newton.size)).numbers
+        schedule = state.schedule
         parts = (
-            (1, schedule.constant, newton.size),
+            (1, schedule.constant, len(state.theta)),
             (schedule.iterations, schedule.path, numbers),
             (1, schedule.last, numbers),
         )
@@ -205,7 +246,8 @@ class PrivateNewton:
             steps = (Steps(n, law, numbers=most) for (n, _, most), law in zip(parts, noise))
             return Plan(*steps, delta=self.delta)
 
-        return largest_plan(less_noise, Budget(self.epsilon, self.delta), schema.neighbours)
+        budget = Budget(self.epsilon, self.delta)
+        return largest_plan(less_noise, budget, state.task.schema.neighbours)
 
 
 def _gradient(constant: Release, rest: Release, theta: np.ndarray) -> NoisyGradient:
@@ -225,3 +267,8 @@ def _curvature(release: Release, size: int) -> Curvature:
     _, matrix = unpacked(release.value, size)
     least = 1e-9 * (1 + abs(float(np.trace(matrix))))  # without noise there is still rounding
     return Curvature(matrix, max(release.noise[0].scale / CURVATURE, least))
+
+
+def unpacked(vector: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """The gradient and the negative Hessian from a released `gradient_and_hessian`."""
+    return vector[:size], symmetric(vector[size:] / CURVATURE, size)

@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from decimal import Decimal
-from typing import Any
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar
 
-from tacit.methods.density_sample import density_query, released_places
-from tacit.methods.method import Asked, Once, Spending, Task
+from tacit.methods.density_sample import density_query
+from tacit.methods.method import OneQuestion, Spending, Task, settle
 from tacit.spec.budget import Number
+from tacit.spec.checks import whole_number
 from tacit.spec.density import DensityDraw
 from tacit.spec.draws import MOST_DRAWS, ConjugateDraw
 from tacit.spec.errors import ModelError
 from tacit.spec.logistic import LogisticDraw
 from tacit.spec.mechanisms import Exponential
-from tacit.spec.protocols import DrawModel, LikelihoodModel, LogisticModel
-from tacit.spec.queries import Query
-from tacit.spec.release import Release
-from tacit.spec.schema import Schema
 
 
 @dataclass(frozen=True)
-class OnePosteriorSample:
+class OnePosteriorSample(OneQuestion):
     """Release a draw, or a few, of the model's posterior at the temperature that privacy needs.
 
     Wang, Fienberg and Smola (2015) and Foulds et al. (2016), with the range of the likelihood in
-    place of its bound, and the prior kept as it is.
+    place of its bound, and the prior kept as it is. A model needs `draw_query(schema, truncation=,
+    draws=, temper_prior=)`, or `likelihood(schema)`, a `tacit.queries.Likelihood`.
 
     Parameters
     ----------
@@ -62,62 +59,33 @@ class OnePosteriorSample:
     not calibrated.
     """
 
-    epsilon: Decimal
-    delta: Decimal
-    draws: int
-    truncation: Any
-    temper_prior: bool
-    width: float | None
-    steps: int | None
+    epsilon: Number | None = None
+    delta: Number = 0
+    _: KW_ONLY
+    draws: int = 1
+    truncation: Any = None
+    temper_prior: bool = False
+    width: float | None = None
+    steps: int | None = None
 
-    def __init__(
-        self,
-        epsilon: Number | None = None,
-        delta: Number = 0,
-        *,
-        draws: int = 1,
-        truncation: Any = None,
-        temper_prior: bool = False,
-        width: Number | None = None,
-        steps: int | None = None,
-    ) -> None:
-        mechanism = Exponential(epsilon, delta)
-        whole = isinstance(draws, int) and not isinstance(draws, bool)
-        if not whole or not 1 <= draws <= MOST_DRAWS:
-            raise ModelError(f"Expected draws={draws!r} to be a whole number to {MOST_DRAWS}.")
-        object.__setattr__(self, "epsilon", mechanism.epsilon)
-        object.__setattr__(self, "delta", mechanism.delta)
-        object.__setattr__(self, "draws", draws)
-        object.__setattr__(self, "truncation", _floats(truncation))
-        object.__setattr__(self, "temper_prior", temper_prior)
-        object.__setattr__(self, "width", _floats(width))
-        object.__setattr__(self, "steps", steps)
+    needs: ClassVar[tuple[str, ...]] = ("draw_query or likelihood",)
+
+    def __post_init__(self) -> None:
+        draws = whole_number(self.draws, "draws", 1, most=MOST_DRAWS)
+        settle(self, epsilon=self.mechanism.epsilon, delta=self.mechanism.delta, draws=draws)
+
+    @property
+    def mechanism(self) -> Exponential:
+        return Exponential(self.epsilon, self.delta)
 
     def plan(self, task: Task) -> Spending:
-        by_likelihood = self._by_likelihood(task.model)
-        if by_likelihood or isinstance(task.model, LogisticModel):  # draws are not corrected
-            task.refuse_draws("OnePosteriorSample(draws=...)")
-        once = Once(Exponential(self.epsilon, self.delta))
-        return Spending((once,), (self.query(task.model, task.schema),))
+        if self._by_likelihood(task.model) or hasattr(task.model, "logistic"):
+            task.refuse_draws(self, "draws=")  # they are not corrected for temperature
+        return super().plan(task)
 
-    def start(self, task: Task) -> Asked:
-        return Asked(task, self.query(task.model, task.schema))
-
-    def ask(self, state: Asked) -> Query:
-        return state.query
-
-    def tell(self, state: Asked, release: Release) -> Asked:
-        return replace(state, release=release)
-
-    def posterior(self, state: Asked) -> Any:
-        model, release = state.task.model, state.release
-        if not self._by_likelihood(model):
-            return model.posterior(release, **state.task.draws)
-        assert release is not None
-        return model.likelihood_posterior(release, released_places(release))
-
-    def query(self, model: Any, schema: Schema) -> ConjugateDraw | LogisticDraw | DensityDraw:
+    def query(self, task: Task) -> ConjugateDraw | LogisticDraw | DensityDraw:
         """The draw to ask for."""
+        model, schema = task.model, task.schema
         if self._by_likelihood(model):
             if self.temper_prior:
                 raise ModelError("Expected temper_prior=False: this prior is kept as it is.")
@@ -137,14 +105,6 @@ class OnePosteriorSample:
 
     def _by_likelihood(self, model: Any) -> bool:
         """Whether the draw is from the model's log-likelihood on a region."""
-        if not isinstance(model, LikelihoodModel):
-            return False
         everywhere = self.truncation is None or self.truncation == (-math.inf, math.inf)
-        return not (isinstance(model, DrawModel) and everywhere)
-
-
-def _floats(value: Any) -> Any:
-    """Decimals of a study file as floats; the model says what else is wrong."""
-    if isinstance(value, (tuple, list)):
-        return tuple(_floats(each) for each in value)
-    return float(value) if isinstance(value, Decimal) else value
+        direct = hasattr(model, "draw_query") and everywhere
+        return hasattr(model, "likelihood") and not direct

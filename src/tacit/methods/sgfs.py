@@ -55,10 +55,16 @@ class Scored(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ScoringWalker:
-    """Asks for the gradient and its uncentred second moment in one release."""
+class SGFS(GradientSampler):
+    """Fisher scoring: steps as long as the posterior is wide in each direction (Ahn et al. 2012).
 
-    def question(self, question: BoundedSum) -> BoundedSum:
+    The gradient and its uncentred second moment go out together, each with noise for half of a
+    step's share, and the running average of the latter stands for the posterior's precision. A
+    step size is a pure number here, by default 1; a smaller one forgets more slowly. The other
+    options are those of all samplers by gradients (`tacit.methods.gradient_sampler`).
+    """
+
+    def extended(self, question: BoundedSum) -> BoundedSum:
         ((_, bound),) = question.blocks
         size = bound.numbers
         if size > _MOST_SQUARES:
@@ -91,36 +97,13 @@ class ScoringWalker:
             prior = curvature_of(setting.gradients.log_prior_gradient, theta)
             precision = eigen_floored(symmetric(squares / rate, size), sd, prior)
         values, axes, share = precision
+        gradient = setting.log_posterior_gradient(release.value[:size], theta)
+        batch = share * (1 - rate) / rate
+        noise = setting.known, setting.temperature
         theta = scoring_step(
-            theta,
-            setting.log_posterior_gradient(release.value[:size], theta),
-            np.maximum(values, 1e-12),
-            axes,
-            share * (1 - rate) / rate,
-            eta,
-            setting.known,
-            setting.temperature,
-            rng,
+            theta, gradient, np.maximum(values, 1e-12), axes, batch, eta, *noise, rng
         )
         return Scored(theta, squares, steps, precision)
-
-    def place(self, at: Scored) -> np.ndarray:
-        return at.theta
-
-
-@dataclass(frozen=True)
-class SGFS(GradientSampler):
-    """Fisher scoring: steps as long as the posterior is wide in each direction (Ahn et al. 2012).
-
-    The gradient and its uncentred second moment go out together, each with noise for half of a
-    step's share, and the running average of the latter stands for the posterior's precision. A
-    step size is a pure number here, by default 1; a smaller one forgets more slowly. The other
-    options are those of all samplers by gradients (`tacit.methods.gradient_sampler`).
-    """
-
-    @property
-    def walker(self) -> ScoringWalker:
-        return ScoringWalker()
 
 
 @lru_cache(maxsize=64)

@@ -10,7 +10,6 @@ import numpy as np
 from tacit.methods.gradient_sampler import GradientSampler, Setting, normal_noise
 from tacit.spec.errors import ModelError
 from tacit.spec.release import Release
-from tacit.spec.sums import BoundedSum
 
 
 class Moving(NamedTuple):
@@ -31,10 +30,11 @@ def hamiltonian_step(
     eta: float,
     known: float,
     temperature: float,
+    friction: float,
     rng: np.random.Generator,
 ) -> Moving:
     """Chen et al. (2014), friction on the velocity. The place moves by the new velocity."""
-    missing = 2 * at.friction * eta * temperature - eta**2 * known
+    missing = 2 * friction * eta * temperature - eta**2 * known
     velocity = (1 - at.friction) * at.velocity + eta * gradient
     velocity += normal_noise(missing, at.theta.size, rng)
     return Moving(at.theta + velocity, velocity, at.friction)
@@ -55,46 +55,11 @@ def thermostat_step(
     in the parameters' units; this one has friction^2 / 4 in those of the velocity, and fluctuates
     by half of `friction` at most.
     """
-    missing = 2 * friction * eta * temperature - eta**2 * known
-    velocity = (1 - at.friction) * at.velocity + eta * gradient
-    velocity += normal_noise(missing, at.theta.size, rng)
-    energy = float(velocity @ velocity) / at.theta.size
+    moved = hamiltonian_step(at, gradient, eta, known, temperature, friction, rng)
+    energy = float(moved.velocity @ moved.velocity) / at.theta.size
     ratio = (1 - min(max(at.friction, 0.0), 1.0) / 2) * energy / (eta * temperature)
     # At most 10 at once: a start far from the mode has a high energy for a few steps only.
-    adapted = at.friction + friction**2 / 4 * min(ratio - 1, 10.0)
-    return Moving(at.theta + velocity, velocity, adapted)
-
-
-@dataclass(frozen=True)
-class MovingWalker:
-    """Steps with a velocity, whose friction is fixed or follows a thermostat."""
-
-    friction: float
-    thermostat: bool
-
-    def question(self, question: BoundedSum) -> BoundedSum:
-        return question
-
-    def limits(self, setting: Setting) -> tuple[float, float]:
-        quiet = 2 * self.friction * setting.temperature / setting.known
-        # A thermostat may grow to a few times its own friction; an unknown batch must stay small.
-        batch = (4 if self.thermostat else 0.1) * self.friction / max(setting.batch, 1e-300)
-        return quiet, min(0.1 / setting.precision, batch)
-
-    def begin(self, theta: np.ndarray) -> Moving:
-        return Moving(theta, np.zeros_like(theta), self.friction)
-
-    def step(
-        self, at: Moving, release: Release, setting: Setting, eta: float, rng: np.random.Generator
-    ) -> Moving:
-        gradient = setting.log_posterior_gradient(release.value, at.theta)
-        noise = setting.known, setting.temperature
-        if self.thermostat:
-            return thermostat_step(at, gradient, eta, *noise, self.friction, rng)
-        return hamiltonian_step(at, gradient, eta, *noise, rng)
-
-    def place(self, at: Moving) -> np.ndarray:
-        return at.theta
+    return moved._replace(friction=at.friction + friction**2 / 4 * min(ratio - 1, 10.0))
 
 
 @dataclass(frozen=True)
@@ -106,7 +71,9 @@ class SGHMC(GradientSampler):
 
     friction: float = 0.1
 
-    _thermostat: ClassVar[bool] = False
+    # A thermostat may grow to a few times its own friction; an unknown batch must stay small.
+    batch_noise: ClassVar[float] = 0.1
+    update: ClassVar[Any] = staticmethod(hamiltonian_step)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -115,9 +82,20 @@ class SGHMC(GradientSampler):
         if not real or not 0 < friction < 1:
             raise ModelError(f"Expected 0 < friction={friction!r} < 1, the share lost in a step.")
 
-    @property
-    def walker(self) -> MovingWalker:
-        return MovingWalker(float(self.friction), thermostat=self._thermostat)
+    def limits(self, setting: Setting) -> tuple[float, float]:
+        quiet = 2 * self.friction * setting.temperature / setting.known
+        batch = self.batch_noise * self.friction / max(setting.batch, 1e-300)
+        return quiet, min(0.1 / setting.precision, batch)
+
+    def begin(self, theta: np.ndarray) -> Moving:
+        return Moving(theta, np.zeros_like(theta), float(self.friction))
+
+    def step(
+        self, at: Moving, release: Release, setting: Setting, eta: float, rng: np.random.Generator
+    ) -> Moving:
+        gradient = setting.log_posterior_gradient(release.value, at.theta)
+        noise = setting.known, setting.temperature
+        return self.update(at, gradient, eta, *noise, float(self.friction), rng)
 
 
 @dataclass(frozen=True)
@@ -128,4 +106,5 @@ class SGNHT(SGHMC):
     by gradients (`tacit.methods.gradient_sampler`).
     """
 
-    _thermostat: ClassVar[bool] = True
+    batch_noise: ClassVar[float] = 4.0
+    update: ClassVar[Any] = staticmethod(thermostat_step)

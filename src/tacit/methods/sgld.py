@@ -7,9 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from tacit.accounting import gaussian_epsilon, sensitivity_factor
-from tacit.methods.gradient_sampler import GradientSampler, Setting, WalkState, normal_noise
+from tacit.methods.gradient_sampler import (
+    GradientSampler,
+    Position,
+    Setting,
+    WalkState,
+    normal_noise,
+)
 from tacit.spec.release import Release
-from tacit.spec.sums import BoundedSum
 
 
 def langevin_step(
@@ -30,35 +35,6 @@ def langevin_step(
 
 
 @dataclass(frozen=True)
-class LangevinWalker:
-    """Steps of `langevin_step`. Limits on step sizes keep errors of the variance near 5%."""
-
-    def question(self, question: BoundedSum) -> BoundedSum:
-        return question
-
-    def limits(self, setting: Setting) -> tuple[float, float]:
-        quiet = 4 * setting.temperature / setting.known
-        return quiet, 0.2 / max(setting.precision, setting.batch)
-
-    def begin(self, theta: np.ndarray) -> np.ndarray:
-        return theta
-
-    def step(
-        self,
-        at: np.ndarray,
-        release: Release,
-        setting: Setting,
-        eta: float,
-        rng: np.random.Generator,
-    ) -> np.ndarray:
-        gradient = setting.log_posterior_gradient(release.value, at)
-        return langevin_step(at, gradient, eta, setting.known, setting.temperature, rng)
-
-    def place(self, at: np.ndarray) -> np.ndarray:
-        return at
-
-
-@dataclass(frozen=True)
 class SGLD(GradientSampler):
     """Langevin steps: half a step size times the gradient, and noise of that variance.
 
@@ -67,9 +43,21 @@ class SGLD(GradientSampler):
     alone.
     """
 
-    @property
-    def walker(self) -> LangevinWalker:
-        return LangevinWalker()
+    def limits(self, setting: Setting) -> tuple[float, float]:
+        quiet = 4 * setting.temperature / setting.known
+        return quiet, 0.2 / max(setting.precision, setting.batch)  # errors of the variance near 5%
+
+    def step(
+        self,
+        at: Position,
+        release: Release,
+        setting: Setting,
+        eta: float,
+        rng: np.random.Generator,
+    ) -> Position:
+        gradient = setting.log_posterior_gradient(release.value, at.theta)
+        noise = setting.known, setting.temperature
+        return Position(langevin_step(at.theta, gradient, eta, *noise, rng))
 
     def remarks(self, state: WalkState, setting: Setting) -> tuple[str, ...]:
         """What the last draw alone would cost if it were one of the posterior."""

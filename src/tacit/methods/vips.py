@@ -1,21 +1,41 @@
-"""Variational Bayes in private settings: noisy expected statistics, step by step."""
+"""Variational Bayes in private settings: noisy expected statistics, step by step.
+
+All steps are paid for at once, with as little noise as the budget affords. A model needs
+`variational(schema, setting)`, a `tacit.spec.variational.Variational`, and
+`variational_posterior(release, parameters, sampling)`.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, ClassVar, get_args
+from functools import lru_cache
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from tacit.methods.method import Spending, Task
-from tacit.methods.vips_plan import Accountant, Batches, plan_of, setting_of
+from tacit.accounting import gaussian_mu, noise_multiplier, sensitivity_factor
+from tacit.accounting.plans import least_noise
+from tacit.methods.method import Spending, Task, one_of, settle
 from tacit.spec.budget import Budget, Number, delta_of
 from tacit.spec.checks import whole_number
 from tacit.spec.errors import BudgetError, ModelError
-from tacit.spec.plan import Plan
+from tacit.spec.mechanisms import Exact, Gaussian
+from tacit.spec.plan import (
+    Everyone,
+    Geometry,
+    Plan,
+    Steps,
+    Subsampling,
+    WithoutReplacement,
+    check_subsampling,
+)
 from tacit.spec.release import Release
+from tacit.spec.schema import Neighbours
 from tacit.spec.sums import BoundedSum
-from tacit.spec.variational import Sums, Variational, VIPSSchedule
+from tacit.spec.variational import PilotQuery, Setting, Sums, Variational, VIPSSchedule
+
+Accountant = Literal["pld", "rdp", "strong"]
 
 
 @dataclass(frozen=True)
@@ -30,19 +50,18 @@ class VIPS:
     ----------
     epsilon, delta
         What all steps cost together.
-    batch_size
-        About how many units take part in a step. Default: everyone, which has the least noise for
-        the budget; less is faster. Error bars know the privacy noise, and not by what chance a
-        batch differs from everyone: with batches they are too narrow.
-    epochs
-        How often each unit takes part on average. Default: 1 with a batch size, and otherwise as
-        many steps as suit the model.
+    steps
+        How many. Default: with batches as many as let each unit take part once on average, and
+        otherwise as many as suit the model.
+    sampling
+        Who takes part in a step, of `tacit.subsampling`: `Poisson(rate)`, each unit by itself, or
+        `WithoutReplacement(size, population)`, as in the paper. Default: everyone, which has the
+        least noise for the budget; less is faster. Error bars know the privacy noise, and not by
+        what chance a batch differs from everyone: with batches they are too narrow.
     tau0, kappa
         Step t moves by the share (tau0 + t) ** -kappa towards what it saw, t = 1, 2, ... Default:
-        tau0 = 0 and what suits the model without a batch size (kappa = 0: each step starts afresh
-        from all data; more averages steps), and tau0 = 1, kappa = 0.7 with one.
-    sampling
-        "poisson", each unit by itself, or "wor", a fixed number, as in the paper.
+        tau0 = 0 and what suits the model without batches (kappa = 0: each step starts afresh from
+        all data; more averages steps), and tau0 = 1, kappa = 0.7 with them.
     accountant
         By which theorem noise is chosen: "pld", or "rdp" (the moments accountant) and "strong",
         which are the paper's and need more noise. A ledger is charged what "pld" says of it.
@@ -57,15 +76,15 @@ class VIPS:
     epsilon: Number | None = None
     delta: Number | None = None
     _: KW_ONLY
-    batch_size: int | None = None
-    epochs: float | None = None
+    steps: int | None = None
+    sampling: Subsampling | None = None
     tau0: float | None = None
     kappa: float | None = None
-    sampling: Batches = "poisson"
     accountant: Accountant = "pld"
     noise_multiplier: float | None = None
     n: int | None = None
 
+    needs: ClassVar[tuple[str, ...]] = ("variational",)
     needs_units: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -73,26 +92,23 @@ class VIPS:
             budget = Budget(self.epsilon, 0 if self.delta is None else self.delta)
             if budget.delta == 0:
                 raise BudgetError("Expected a delta for Gaussian noise, for example delta=1e-6.")
-            object.__setattr__(self, "epsilon", budget.epsilon)
-            object.__setattr__(self, "delta", budget.delta)
+            settle(self, epsilon=budget.epsilon, delta=budget.delta)
         else:
-            _number("noise_multiplier", self.noise_multiplier, zero=True)
             if self.epsilon is not None:
                 raise BudgetError("Expected epsilon or noise_multiplier, not both.")
-            object.__setattr__(
-                self, "delta", delta_of("1e-6" if self.delta is None else self.delta)
-            )
-        for what, least in (("batch_size", 1), ("n", 1)):
+            settle(self, delta=delta_of("1e-6" if self.delta is None else self.delta))
+        for what, most in (("steps", 10**7), ("n", 10**12)):
             if getattr(self, what) is not None:
-                whole_number(getattr(self, what), what, least, most=10**12)
-        for what, zero in (("epochs", False), ("tau0", True), ("kappa", True)):
-            if getattr(self, what) is not None:
-                _number(what, getattr(self, what), zero=zero)
-        for what, known in (("sampling", Batches), ("accountant", Accountant)):
-            if getattr(self, what) not in get_args(known):
-                raise ModelError(
-                    f"Expected {what}={getattr(self, what)!r} among {', '.join(get_args(known))}."
-                )
+                whole_number(getattr(self, what), what, 1, most=most)
+        for what in ("tau0", "kappa", "noise_multiplier"):
+            value = getattr(self, what)
+            real = isinstance(value, (int, float)) and not isinstance(value, bool)
+            if value is not None and not (real and 0 <= value < 1e9):
+                raise ModelError(f"Expected {what}={value!r} to be a number >= 0.")
+        if self.sampling is not None:
+            check_subsampling(self.sampling)
+            settle(self, sampling=Everyone() if self.sampling.rate == 1 else self.sampling)
+        one_of(self.accountant, "accountant", Accountant)
 
     @classmethod
     def exact(cls) -> VIPS:
@@ -102,16 +118,15 @@ class VIPS:
     def plan(self, task: Task) -> Spending:
         fit = self._fit(task)
         question = fit.preview(task)
-        mine = self._with(fit.variational.schedule, fit.units)
-        plan = plan_of(mine, fit.variational, question, fit.units, task.schema.neighbours)
-        return Spending((plan,), (question, *(p.question for p in fit.variational.pilots)))
+        pilots = tuple(pilot.question for pilot in fit.variational.pilots)
+        plan = plan_of(fit.how, fit.variational, question, task.schema.neighbours)
+        return Spending((plan,), (question, *pilots))
 
     def start(self, task: Task) -> PilotState | StepState:
-        fit = self._fit(task)
         (plan,) = self.plan(task).payments
         assert isinstance(plan, Plan)
-        steps = plan.count - len(fit.variational.pilots)
-        return PilotState(task, fit, plan.steps[-1].sampling.rate, steps).ready()
+        fit = self._fit(task)
+        return PilotState(task, fit, plan.count - len(fit.variational.pilots)).ready()
 
     def ask(self, state: PilotState | StepState) -> BoundedSum:
         match state:
@@ -126,52 +141,44 @@ class VIPS:
             case PilotState(fit=fit, results=results):
                 pilot = fit.variational.pilots[len(results)]
                 return replace(state, results=(*results, pilot.result(release))).ready()
-            case StepState(fit=fit):
-                return self._stepped(state, fit, release)
+            case StepState():
+                return state.after(release)
 
     def posterior(self, state: PilotState | StepState) -> Any:
         assert isinstance(state, StepState)
         model, how = state.task.model, state.task.sampling
         return model.variational_posterior(state.release, state.parameters, how)
 
-    def _stepped(self, state: StepState, fit: _Fit, release: Release) -> StepState:
-        pilot, variational, step = state.pilot, fit.variational, state.step + 1
-        seen = variational.read(_sums(release, pilot.rate, pilot.results), state.parameters)
-        mine = self._with(variational.schedule, fit.units)
-        sums = state.sums.towards(seen, _step_size(mine, step))
-        often = variational.schedule.updates if pilot.rate < 1 else None
-        updates, parameters = min(often or pilot.steps, pilot.steps), state.parameters
-        if step * updates // pilot.steps > (step - 1) * updates // pilot.steps:
-            parameters = variational.maximise(sums)
-        return replace(state, sums=sums, parameters=parameters, step=step, release=release)
-
     def _fit(self, task: Task) -> _Fit:
-        units = self._units(task)
-        setting = setting_of(self, units, task.schema.neighbours, task.sampling.noise == "aware")
-        return _Fit(task.model.variational(task.schema, setting), units)
-
-    def _with(self, schedule: VIPSSchedule, units: int) -> VIPS:
-        """The model's own batches and step sizes, unless minibatches were asked for."""
-        if self.batch_size is not None and self.batch_size < units:
-            return self
-        names = "epochs", "tau0", "kappa"
-        mine = {"batch_size": None} | {name: getattr(self, name) for name in names}
-        return replace(
-            self, **{k: getattr(schedule, k) if v is None else v for k, v in mine.items()}
-        )
-
-    def _units(self, task: Task) -> int:
-        if task.units == 0 and self.sampling == "wor":
+        if task.units == 0 and isinstance(self.sampling, WithoutReplacement):
             raise ModelError("Expected units to take a batch of: there are none.")
-        return task.known_units(self)
+        noise, units = self.noise_multiplier, task.known_units(self)
+        if noise is None:
+            noise = _single(self, "free", task.schema.neighbours)
+        setting = Setting(units, float(noise), task.sampling.noise == "aware")
+        variational = task.model.variational(task.schema, setting)
+        return _Fit(variational, self._with(variational.schedule))
+
+    def _with(self, schedule: VIPSSchedule) -> VIPS:
+        """The model's own batches and step sizes where none are given, unless batches are."""
+        if self.sampling is not None and self.sampling.rate < 1:
+            return self
+        names = "sampling", "tau0", "kappa"
+        mine = {name: getattr(self, name) for name in names}
+        mine = {k: getattr(schedule, k) if v is None else v for k, v in mine.items()}
+        return replace(self, **mine, steps=self.steps or schedule.steps)
 
 
 @dataclass(frozen=True)
 class _Fit:
-    """A model with its schedule, for about so many units."""
+    """A model, and the options with its own where none were given."""
 
     variational: Variational
-    units: int
+    how: VIPS
+
+    @property
+    def sampling(self) -> Subsampling:
+        return self.how.sampling or Everyone()
 
     def preview(self, task: Task) -> BoundedSum:
         """A question of the form that steps ask."""
@@ -186,6 +193,13 @@ class _Fit:
         sums = replace(sums, pilots=results)
         return sums, (self.variational.initial or self.variational.maximise)(sums)
 
+    def step_size(self, step: int) -> float:
+        """How far the averaged sums move towards those of a step."""
+        batches = self.sampling.rate < 1
+        tau0 = (1.0 if batches else 0.0) if self.how.tau0 is None else float(self.how.tau0)
+        kappa = (0.7 if batches else 0.0) if self.how.kappa is None else float(self.how.kappa)
+        return (tau0 + step) ** -kappa
+
 
 @dataclass(frozen=True)
 class PilotState:
@@ -193,7 +207,6 @@ class PilotState:
 
     task: Task
     fit: _Fit
-    rate: float
     steps: int
     results: tuple[Any, ...] = ()
 
@@ -202,7 +215,7 @@ class PilotState:
         if len(self.results) < len(self.fit.variational.pilots):
             return self
         sums, parameters = self.fit.parameters(self.task, self.results)
-        return StepState(self.task, self.fit, self, sums, parameters)
+        return StepState(self.task, self.fit, self.steps, sums, parameters)
 
 
 @dataclass(frozen=True)
@@ -211,33 +224,120 @@ class StepState:
 
     task: Task
     fit: _Fit
-    pilot: PilotState
+    steps: int
     sums: Sums
     parameters: Any
     step: int = 0
     release: Release | None = None
 
+    def after(self, release: Release) -> StepState:
+        """The state after one more step."""
+        variational, step = self.fit.variational, self.step + 1
+        rate = self.fit.sampling.rate
+        tables = [release.table(block.name) for block in release.blocks]
+        scaled = Sums(  # up to all units
+            {table.block.name: table.value / rate for table in tables},
+            {table.block.name: table.noise.scale / rate for table in tables},
+            self.sums.pilots,
+        )
+        seen = variational.read(scaled, self.parameters)
+        sums = self.sums.towards(seen, self.fit.step_size(step))
+        often = variational.schedule.updates if rate < 1 else None
+        updates, parameters = min(often or self.steps, self.steps), self.parameters
+        if step * updates // self.steps > (step - 1) * updates // self.steps:
+            parameters = variational.maximise(sums)
+        return replace(self, sums=sums, parameters=parameters, step=step, release=release)
 
-def _step_size(how: VIPS, step: int) -> float:
-    """How far the averaged sums move towards those of a step."""
-    batches = how.batch_size is not None
-    tau0 = (1.0 if batches else 0.0) if how.tau0 is None else float(how.tau0)
-    kappa = (0.7 if batches else 0.0) if how.kappa is None else float(how.kappa)
-    return (tau0 + step) ** -kappa
+
+@dataclass(frozen=True)
+class _Part:
+    """Steps with the same noise: `ratio` times that of others, or one that is `settled` already."""
+
+    count: int
+    ratio: float
+    sampling: Subsampling
+    geometry: Geometry
+    numbers: int
+    settled: float | None = None
+
+    def steps(self, multiplier: float) -> Steps:
+        scale = self.settled or self.ratio * multiplier
+        noise = Gaussian(noise_multiplier=scale) if scale else Exact()
+        return Steps(self.count, noise, self.sampling, self.geometry, self.numbers)
 
 
-def _sums(release: Release, rate: float, pilots: tuple[Any, ...]) -> Sums:
-    """A step's sums, scaled up to all units."""
-    tables = [release.table(block.name) for block in release.blocks]
-    return Sums(
-        {table.block.name: table.value / rate for table in tables},
-        {table.block.name: table.noise.scale / rate for table in tables},
-        pilots,
+def plan_of(
+    how: VIPS, variational: Variational, question: BoundedSum, neighbours: Neighbours
+) -> Plan:
+    """All steps of VIPS with these options."""
+    sampling = how.sampling or Everyone()
+    schedule, full = variational.schedule, isinstance(sampling, Everyone)
+    count = how.steps or (schedule.steps if full else max(1, round(1 / sampling.rate)))
+    # As in the paper all steps are alike, unless the noise is ours to share out.
+    ours = how.noise_multiplier is None and how.accountant == "pld"
+    growth = schedule.growth if ours and full else 1.0
+    ratios = [(count, 1.0)]
+    if growth != 1:
+        ratios = [(1, growth ** ((count - 1) / 2 - i)) for i in range(count)]
+    geometry = _geometry(question)
+    pilots = [_pilot(pilot, how, neighbours) for pilot in variational.pilots]
+    parts = [_Part(times, r, sampling, geometry, question.numbers) for times, r in ratios]
+    every = (*pilots, *parts)
+    if how.noise_multiplier is not None:
+        return _plan(every, float(how.noise_multiplier), how.delta)
+    budget = Budget(how.epsilon, how.delta or 0)
+    if ours:
+        return _least_noise(every, budget, neighbours)
+    rest = 1 - sum(pilot.share for pilot in variational.pilots)
+    needed = noise_multiplier(
+        epsilon=rest * float(budget.epsilon),
+        steps=count,
+        sampling_rate=sampling.rate,
+        delta=rest * float(budget.delta),
+        neighbours=neighbours,
+        sampling="wor" if isinstance(sampling, WithoutReplacement) else "poisson",
+        geometry=geometry,
+        accountant=how.accountant,
     )
+    return _plan(every, needed, budget.delta)
 
 
-def _number(what: str, value: Any, *, zero: bool) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ModelError(f"Expected a number for {what}, got {value!r}.")
-    if not 0 <= value < 1e9 or (value == 0 and not zero):
-        raise ModelError(f"Expected {what}={value} {'>=' if zero else '>'} 0.")
+def _pilot(pilot: PilotQuery, how: VIPS, neighbours: Neighbours) -> _Part:
+    """One full-batch pilot query: at its share of the budget, or with the noise that was asked for.
+
+    The papers' accountants are for steps that are alike: with them the shares of pilot queries and
+    steps just add up.
+    """
+    geometry, settled = _geometry(pilot.question), None
+    if how.noise_multiplier is None and how.accountant == "pld":
+        settled = _single(how, geometry, neighbours) / math.sqrt(pilot.share)
+    elif how.noise_multiplier is None:
+        settled = _single(how, geometry, neighbours, pilot.share)
+    return _Part(1, 1.0, Everyone(), geometry, pilot.question.numbers, settled)
+
+
+def _single(how: VIPS, geometry: Geometry, neighbours: Neighbours, share: float = 1.0) -> float:
+    """The noise multiplier of a release that has all of the budget, or a share of it."""
+    mu = gaussian_mu(share * float(how.epsilon or 0), share * float(how.delta or 0))
+    return sensitivity_factor(geometry, neighbours) / mu
+
+
+@lru_cache(maxsize=256)
+def _least_noise(parts: tuple[_Part, ...], budget: Budget, neighbours: Neighbours) -> Plan:
+    open_parts = [part for part in parts if part.settled is None]
+    squares = sum(part.count * (part.sampling.rate / part.ratio) ** 2 for part in open_parts)
+    mu = gaussian_mu(float(budget.epsilon), float(budget.delta))
+    guess = max(0.3, sensitivity_factor("free", neighbours) * math.sqrt(squares) / mu)
+    return least_noise(lambda m: _plan(parts, m, budget.delta), budget, neighbours, guess)
+
+
+def _plan(parts: tuple[_Part, ...], multiplier: float, delta: Any) -> Plan:
+    return Plan(*(part.steps(multiplier) for part in parts), delta=delta)
+
+
+def _geometry(question: BoundedSum) -> Geometry:
+    """One that all blocks are within."""
+    kinds = {bound.geometry for _, bound in question.blocks}
+    if len(kinds) == 1:
+        return kinds.pop()
+    return "free" if "free" in kinds else "nonnegative"

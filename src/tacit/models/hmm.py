@@ -16,8 +16,7 @@ from tacit.models.description import describe, positive
 from tacit.posterior.hidden_states import STATE, HiddenStatesPosterior
 from tacit.spec.columns import Label
 from tacit.spec.errors import ModelError
-from tacit.spec.hidden_states import Panel, StateChain
-from tacit.spec.protocols import Sweep
+from tacit.spec.hidden_states import Panel, StateChain, Sweep
 from tacit.spec.queries import Counts
 from tacit.spec.release import Release
 from tacit.spec.sampling import Sampling, SamplingOptions

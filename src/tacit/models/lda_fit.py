@@ -15,6 +15,7 @@ from tacit.kernels.mixing import exp_digamma, flush_denormals
 from tacit.spec.columns import Tokens
 from tacit.spec.errors import ModelError
 from tacit.spec.kernels import Kernel
+from tacit.spec.plan import Poisson
 from tacit.spec.release import Release
 from tacit.spec.schema import Schema
 from tacit.spec.sums import BoundedSum
@@ -75,8 +76,9 @@ def plain_topics(model: Any, column: Tokens, schema: Schema, setting: Setting) -
     if not setting.noise and setting.units <= 2000:
         schedule = VIPSSchedule(30)
     elif not setting.noise:  # small batches are fast, and many of them lose no accuracy
-        epochs = max(2, round(40_000 / setting.units))
-        schedule = VIPSSchedule(_STEPS, batch_size=1000, epochs=epochs, tau0=64, kappa=0.5)
+        rate = 1000 / setting.units
+        steps = round(max(2, round(40_000 / setting.units)) / rate)
+        schedule = VIPSSchedule(steps, sampling=Poisson(rate), tau0=64, kappa=0.5)
     return Variational(start, ask, maximise, schedule)
 
 

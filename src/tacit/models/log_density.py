@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -18,11 +18,12 @@ from tacit.models.densities import Density, function_density, made_up_rows
 from tacit.models.description import number
 from tacit.models.numpyro_density import numpyro_density
 from tacit.posterior import Posterior
-from tacit.spec.density import Likelihood
+from tacit.spec.density import DensityDraw, Likelihood
 from tacit.spec.errors import ModelError
 from tacit.spec.gradients import Gradients
 from tacit.spec.programs import Program, trace
 from tacit.spec.release import Release
+from tacit.spec.sampling import SamplingOptions
 from tacit.spec.schema import Schema
 from tacit.spec.sums import BoundedSum
 
@@ -119,25 +120,18 @@ class LogDensity:
         """The question that samplers ask, on a scale that public knowledge has evened out."""
         return _whitened(self, schema).gradients
 
-    def gradient_posterior(self, release: Release, theta: np.ndarray) -> Posterior:
-        """The posterior of draws (chain, draw, parameter) on the samplers' scale."""
-        return self._posterior(release, _whitened(self, release.schema).raw(theta))
-
-    def gradient_start(self, posterior: Posterior) -> np.ndarray:
-        """Where a sampler begins: the mean of another posterior of this model, on its scale."""
-        known = _whitened(self, posterior.releases[0].schema)
-        means = {name: posterior.mean(name) for name in posterior.draws}
-        return known.scaled(known.density.vector(means))
-
     def likelihood(self, schema: Schema) -> Likelihood:
         """For draws on a bounded region of the parameters, without bounds of their own."""
         return _whitened(self, schema).likelihood
 
-    def likelihood_posterior(self, release: Release, theta: np.ndarray) -> Posterior:
-        """The posterior of released draws (draw, parameter), taken at face value."""
-        return self._posterior(release, theta[None])
+    def posterior(self, release: Release, **sampling: Unpack[SamplingOptions]) -> Posterior:
+        """The posterior of released draws, taken at face value."""
+        if not isinstance(release.query, DensityDraw):
+            raise ModelError(f"This release answers {release.query}, not a DensityDraw.")
+        return self.vector_posterior(release, release.query.places(release)[None])
 
-    def _posterior(self, release: Release, vectors: np.ndarray) -> Posterior:
+    def vector_posterior(self, release: Release, vectors: np.ndarray) -> Posterior:
+        """The posterior of draws (chain, draw, parameter) of the parameters as one vector."""
         draws = self.density(release.schema).values(vectors)
         dims = {
             name: tuple(f"{name}_dim_{i}" for i in range(part.ndim - 2))
@@ -173,13 +167,9 @@ class LogDensity:
 
 @dataclass(frozen=True, eq=False)
 class Whitened:
-    """A density on a scale on which a made-up record has a curvature of 1 everywhere.
-
-    vector = start + basis @ theta, or start + basis * theta where the basis is a vector.
-    """
+    """A density, and its gradients on a scale on which a synthetic record has a curvature of 1."""
 
     density: Density
-    basis: np.ndarray
     gradients: Gradients
     likelihood: Likelihood
 
@@ -189,14 +179,6 @@ class Whitened:
         assert isinstance(self.likelihood.kernel, Program)
         return self.likelihood.kernel.digest
 
-    def raw(self, theta: np.ndarray) -> np.ndarray:
-        moved = theta @ self.basis.T if self.basis.ndim == 2 else theta * self.basis
-        return self.density.start + moved
-
-    def scaled(self, vector: np.ndarray) -> np.ndarray:
-        moved = vector - self.density.start
-        return np.linalg.solve(self.basis, moved) if self.basis.ndim == 2 else moved / self.basis
-
 
 @lru_cache(maxsize=16)
 def _whitened(model: LogDensity, schema: Schema) -> Whitened:
@@ -204,7 +186,7 @@ def _whitened(model: LogDensity, schema: Schema) -> Whitened:
     density = build(model, schema)
     basis, curvature = _basis(density, schema)
     gradients = _gradients(model, schema, density, basis, curvature)
-    return Whitened(density, basis, gradients, _likelihood(model, schema, density))
+    return Whitened(density, gradients, _likelihood(model, schema, density))
 
 
 def _likelihood(model: LogDensity, schema: Schema, density: Density) -> Likelihood:
@@ -252,6 +234,7 @@ def _made_up_slopes(density: Density, schema: Schema) -> np.ndarray:
 def _gradients(
     model: LogDensity, schema: Schema, density: Density, basis: np.ndarray, curvature: float
 ) -> Gradients:
+    """The gradients in theta, where vector = start + basis @ theta; basis * theta if a vector."""
     import jax
     import jax.numpy as jnp
 
@@ -282,6 +265,11 @@ def _gradients(
             return basis.T @ pull if basis.ndim == 2 else basis * pull
         return np.asarray(compiled(jnp.asarray(theta, jnp.float32)), float)
 
+    def parameters(posterior: Posterior) -> np.ndarray:
+        means = {name: posterior.mean(name) for name in posterior.draws}
+        moved = density.vector(means) - density.start
+        return np.linalg.solve(basis, moved) if basis.ndim == 2 else moved / basis
+
     bend = -np.asarray(jax.jit(jax.hessian(log_prior))(jnp.zeros(size)), float)
     known = np.all(np.isfinite(bend))
     precision = float(np.abs(np.linalg.eigvalsh(bend)).max()) if known else 1.0
@@ -296,6 +284,11 @@ def _gradients(
         start=np.zeros(size),
         curvature=curvature,
         prior_precision=precision,
+        posterior=lambda release, theta: model.vector_posterior(
+            release,
+            density.start + (theta @ basis.T if basis.ndim == 2 else theta * basis),
+        ),
+        parameters=parameters,
     )
 
 

@@ -11,15 +11,14 @@ from tacit.models.description import describe, number
 from tacit.models.logistic_variational import Augmented, augmented, drawn
 from tacit.posterior import LogisticPosterior, Posterior
 from tacit.spec.columns import Categorical
-from tacit.spec.density import Likelihood
+from tacit.spec.density import DensityDraw, Likelihood
 from tacit.spec.design import Design
 from tacit.spec.errors import ModelError, QueryError
 from tacit.spec.gradients import Gradients
 from tacit.spec.kernels import Kernel
 from tacit.spec.logistic import Logistic, LogisticDraw, LogisticMinimum, ridge_of, units_of
-from tacit.spec.newton import Newton
 from tacit.spec.release import Release
-from tacit.spec.sampling import NoiseHandling, Sampling, SamplingOptions
+from tacit.spec.sampling import Sampling, SamplingOptions
 from tacit.spec.schema import Schema
 from tacit.spec.sums import BoundedSum
 from tacit.spec.variational import Setting, Variational
@@ -65,43 +64,16 @@ class LogisticRegression:
             )
         object.__setattr__(self, "prior_scale", number(self.prior_scale, "prior_scale", above=0))
 
-    def design(self, schema: Schema) -> Design:
-        """How a row becomes a vector; refuses what cannot."""
+    def design(self, schema: Schema, *, squares: bool = False) -> Design:
+        """How a row becomes a vector; with `squares`, one whose curvature can be released."""
         target = schema[self.target]
         if not isinstance(target, Categorical) or len(target.levels) != 2:
             raise ModelError(
                 f"Expected the target to have two levels: Categorical({self.target!r}, "
                 '["no", "yes"]).'
             )
-        return Design.of(self.features, schema)
-
-    def newton(self, schema: Schema) -> Newton:
-        """The slope's part that the targets alone make, and the rest with its curvature."""
-        design = self._unit_norm_design(schema)
-        size = design.size
-        # A row's slope is y - 1/2 against x, less p - 1/2: both within 1/2 whatever the row.
-        half = 0.5 * schema.max_rows_per_unit
-        columns = (*self.features, self.target)
-        numbers = size + size * (size + 1) // 2
-        start = (np.zeros(size), *design.encoding)
-
-        def asked(kernel: str, size: int, state: tuple[np.ndarray, ...]) -> BoundedSum:
-            return BoundedSum(Kernel(kernel), columns, size=size, clip=half, state=state)
-
-        constant = asked("logistic.gradient_constant", size, design.encoding)
-        gradient = asked("logistic.gradient", size, start)
-        both = asked("logistic.gradient_and_hessian", numbers, start)
-        return Newton(
-            gradient_constant=constant,
-            gradient_at=lambda at: gradient.at((at, *design.encoding)),
-            gradient_and_hessian_at=lambda at: both.at((at, *design.encoding)),
-            size=size,
-            spread=self.prior_scale * design.radius,
-        )
-
-    def _unit_norm_design(self, schema: Schema) -> Design:
-        design = self.design(schema)
-        if design.size > _MOST_NUMBERS:
+        design = Design.of(self.features, schema)
+        if squares and design.size > _MOST_NUMBERS:
             raise ModelError(
                 f"Expected features that make at most {_MOST_NUMBERS} numbers, got {design.size}: "
                 "leave out levels or features, or use tacit.SGLD(epsilon, delta)."
@@ -110,7 +82,7 @@ class LogisticRegression:
 
     def variational(self, schema: Schema, setting: Setting) -> Variational:
         """Polya-Gamma weights of rows: the slope at zero once, and weighted squares each step."""
-        design = self._unit_norm_design(schema)
+        design = self.design(schema, squares=True)
         columns = (*self.features, self.target)
         rows = schema.max_rows_per_unit
         return augmented(design, columns, rows, self.prior_scale * design.radius, setting)
@@ -118,12 +90,7 @@ class LogisticRegression:
     def variational_posterior(
         self, release: Release, parameters: Augmented, sampling: Sampling
     ) -> Posterior:
-        return self._posterior(release, drawn(parameters, sampling), sampling.noise)
-
-    def newton_posterior(
-        self, release: Release, theta: np.ndarray, noise: NoiseHandling
-    ) -> Posterior:
-        return self._posterior(release, theta, noise)
+        return self.vector_posterior(release, drawn(parameters, sampling), sampling.noise)
 
     def gradients(self, schema: Schema) -> Gradients:
         """The gradient as samplers ask for it."""
@@ -135,15 +102,11 @@ class LogisticRegression:
             start=np.zeros(design.size),
             curvature=0.25,  # of a row of norm 1 along itself
             prior_precision=precision,
+            posterior=lambda release, theta: self.vector_posterior(release, theta, "tempered"),
+            parameters=lambda posterior: design.from_units(
+                posterior.mean("intercept"), posterior.mean("coef")
+            ),
         )
-
-    def gradient_posterior(self, release: Release, theta: np.ndarray) -> Posterior:
-        return self._posterior(release, theta, "tempered")
-
-    def gradient_start(self, posterior: Posterior) -> np.ndarray:
-        """The mean of a posterior of this model, on the scale of the gradients."""
-        design = self.design(posterior.releases[0].schema)
-        return design.from_units(posterior.mean("intercept"), posterior.mean("coef"))
 
     def likelihood(self, schema: Schema) -> Likelihood:
         """For draws within a ball of the vectors' coefficients."""
@@ -167,9 +130,6 @@ class LogisticRegression:
             state=(np.zeros(design.size), *design.encoding),
         )
 
-    def likelihood_posterior(self, release: Release, theta: np.ndarray) -> Posterior:
-        return self._posterior(release, theta[None], "tempered")
-
     def logistic(self, schema: Schema) -> Logistic:
         """For draws everywhere, and minima, which the wall finds itself."""
         radius = self.design(schema).radius
@@ -188,10 +148,14 @@ class LogisticRegression:
                     f"Expected no {what}=: there are as many draws as were paid for. "
                     "tacit.PrivateNewton has error bars that know the noise."
                 )
-        stamp = "tempered" if isinstance(release.query, LogisticDraw) else "plugin"
-        return self._posterior(release, theta_of(release)[None], stamp)
+        if isinstance(release.query, DensityDraw):
+            theta = release.query.places(release)
+        else:
+            theta = theta_of(release)
+        minimum = isinstance(release.query, LogisticMinimum)
+        return self.vector_posterior(release, theta[None], "plugin" if minimum else "tempered")
 
-    def _posterior(self, release: Release, theta: np.ndarray, noise: str) -> Posterior:
+    def vector_posterior(self, release: Release, theta: np.ndarray, noise: str) -> Posterior:
         """Draws (chain, draw, parameter) of the vectors' coefficients, in original units."""
         design = self.design(release.schema)
         intercept, coef = design.in_units(theta)

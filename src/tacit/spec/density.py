@@ -8,7 +8,7 @@ temperature for it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from tacit.spec.kernels import Contribution, Kernel
 from tacit.spec.programs import Program, leaves_of
 from tacit.spec.sums import BoundedSum
 from tacit.spec.wire import Record
+
+if TYPE_CHECKING:
+    from tacit.spec.release import Release
 
 MOST_POINTS = 10**4
 MOST_SIZE = 1000  # the chain takes a slope along each parameter
@@ -227,3 +230,7 @@ class DensityDraw(Record):
             draws=whole_number(draws, "draws", most=MOST_DRAWS, error=QueryError),
             constants=leaves_of(constants),
         )
+
+    def places(self, release: Release) -> np.ndarray:
+        """The parameters (draw, parameter) that a release of this query holds."""
+        return self.region.places(release.table(release.blocks[0].name).value)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from tacit.spec.release import Release
 from tacit.spec.sums import BoundedSum
 
 
@@ -29,6 +31,11 @@ class Gradients:
         knows one). It sets the scale of default step sizes.
     prior_precision
         The curvature of the log prior near its middle.
+    posterior
+        The posterior of draws (chain, draw, parameter), taken at face value; `release` is the last
+        answer.
+    parameters
+        Where a walk begins at a posterior of the same model: its mean.
     """
 
     question: BoundedSum
@@ -36,3 +43,5 @@ class Gradients:
     start: np.ndarray
     curvature: float
     prior_precision: float
+    posterior: Callable[[Release, np.ndarray], Any]
+    parameters: Callable[[Any], np.ndarray]

@@ -7,13 +7,16 @@ state has a profile: the probabilities of the levels of each emission.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tacit.spec.checks import doubles, is_number, number, set_fields, whole_number
 from tacit.spec.errors import QueryError
 from tacit.spec.wire import Record
+
+if TYPE_CHECKING:
+    from tacit.spec.release import Release
 
 MOST_STATES = 1000
 _LEAST = 1e-12  # of a probability that is given
@@ -165,3 +168,14 @@ def checked_share(truncation: Any) -> float:
             f"all, from 1e-4 to 0.999, for example truncation=0.1; got {truncation!r}."
         )
     return float(truncation)
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """One public sweep of a Gibbs sampler: states of the cells, and the parameters they are of."""
+
+    release: Release
+    path: np.ndarray
+    start: np.ndarray
+    transition: np.ndarray
+    profiles: tuple[np.ndarray, ...]

@@ -63,6 +63,15 @@ SUBSAMPLING: tuple[type[Subsampling], ...] = (Everyone, Poisson, WithoutReplacem
 _SAMPLING = {kind.__name__: kind for kind in SUBSAMPLING}
 
 
+def check_subsampling(sampling: Any) -> None:
+    """Refuse what does not say who takes part in a step."""
+    if not isinstance(sampling, SUBSAMPLING):
+        raise BudgetError(
+            "Expected sampling to be Everyone(), Poisson(rate) or WithoutReplacement(size, "
+            f"population) of tacit.subsampling, got {sampling!r}."
+        )
+
+
 @dataclass(frozen=True)
 class Steps:
     """`count` releases with the same mechanism, sampling and shape of a unit's contribution.
@@ -78,11 +87,7 @@ class Steps:
 
     def __post_init__(self) -> None:
         whole_number(self.count, "count", most=_MOST_STEPS, error=BudgetError)
-        if not isinstance(self.sampling, SUBSAMPLING):
-            raise BudgetError(
-                "Expected sampling to be Everyone(), Poisson(rate) or WithoutReplacement(size, "
-                f"population) of tacit.subsampling, got {self.sampling!r}."
-            )
+        check_subsampling(self.sampling)
         one_of(self.geometry, "geometry", GEOMETRIES, BudgetError)
         whole_number(self.numbers, "numbers", most=10**8, error=BudgetError)
         match self.mechanism:

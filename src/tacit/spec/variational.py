@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tacit.spec.plan import Subsampling
 from tacit.spec.release import Release
 from tacit.spec.sums import BoundedSum
 
@@ -51,17 +52,15 @@ class Setting:
 class VIPSSchedule:
     """How many steps are taken with which noise; options that VIPS is not given come from here.
 
-    `steps` full-batch steps. The noise multiplier of step t is proportional to `growth` ** -t, so
-    that later steps are less noisy where it exceeds 1. Variational parameters are updated
-    `updates` times in all where steps are minibatches, or after each. `batch_size`, `epochs`,
-    `tau0` and `kappa` are those of VIPS.
+    The noise multiplier of step t is proportional to `growth` ** -t, so that later steps are less
+    noisy where it exceeds 1. Variational parameters are updated `updates` times in all where steps
+    are minibatches, or after each. `steps`, `sampling`, `tau0` and `kappa` are those of VIPS.
     """
 
     steps: int
     growth: float = 1.0
     updates: int | None = None
-    batch_size: int | None = None
-    epochs: float | None = None
+    sampling: Subsampling | None = None
     tau0: float | None = None
     kappa: float | None = None
 

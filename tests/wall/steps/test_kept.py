@@ -242,9 +242,9 @@ def _fit(path, out, method):
 
 
 METHODS = {
-    "SGLD": tacit.SGLD(1, 1e-6, steps=60, sampling_rate=0.2, blocks=2),
+    "SGLD": tacit.SGLD(1, 1e-6, steps=60, sampling=tacit.subsampling.Poisson(0.2), blocks=2),
     "newton": tacit.PrivateNewton(1, 1e-6),
-    "VIPS": tacit.VIPS(1, 1e-6, batch_size=50, epochs=4),
+    "VIPS": tacit.VIPS(1, 1e-6, sampling=tacit.subsampling.Poisson(50 / 300), steps=24),
     "metropolis": tacit.methods.PrivateMetropolis(1, 1e-6, steps=60),
 }
 
