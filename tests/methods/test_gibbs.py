@@ -1,6 +1,5 @@
 """Private Gibbs sampling with a model of the test's own: questions and order, its price."""
 
-
 import numpy as np
 import pytest
 

@@ -128,7 +128,9 @@ class Method(Protocol[State]):
     """A way to spend. `start`, `ask`, `tell` and `posterior` are run in a loop by `run`.
 
     `needs` names the functions that a model must have, "this or that" where one of two will do.
-    What they are given and return is said in the method's own file.
+    What they are given and return is said in the method's own file. A method whose answers are
+    large and whose state is not has `save` and `resume` too (`vips.py`): the state in place of old
+    answers under a name.
     """
 
     needs: ClassVar[tuple[str, ...]]

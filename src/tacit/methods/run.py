@@ -10,7 +10,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from tacit.methods.method import Once, Task
+from tacit.spec.errors import ModelError, ReplacedError
 from tacit.spec.protocols import Releaser
+from tacit.spec.wire import digest
+
+_MOST_KEPT = 20  # answers that are stored until a method's state takes their place
 
 
 def run(
@@ -25,7 +29,8 @@ def run(
     """Pay for what the method plans, ask and tell step by step, and return its posterior.
 
     Under a name every answer is stored before it is handed out. Running again returns the stored
-    answers to the same questions, for nothing, and goes on where the last run stopped.
+    answers to the same questions, for nothing, and goes on where the last run stopped. Where a
+    method has `save`, its state is stored in place of old answers.
     """
     task = task_of(method, model, releaser, name, options)
     spending = method.plan(task)
@@ -41,18 +46,35 @@ def run(
                 if isinstance(payment, Once):
                     release = releaser.release(method.ask(state), payment.mechanism, name=own)
                     state = method.tell(state, release)
-                    done()
+                    done(1)
                 else:
                     lease = releaser.prepay(payment, name=own)
-                    for _ in range(payment.count):
-                        state = method.tell(state, lease.release(method.ask(state)))
-                        done()
+                    while left := lease.steps_left:
+                        state = stepped(method, model, state, lease)
+                        done(left - lease.steps_left)
                 paid += 1
     except KeyboardInterrupt:
         # What was paid for in parts may end after any of them.
         if not paid or not getattr(method, "stops_early", False):
             raise
     return method.posterior(state)
+
+
+def stepped(method: Any, model: Any, state: Any, lease: Any) -> Any:
+    """The state after one step; or after those whose answers gave way to a state."""
+    of = digest([repr(method), repr(model)])
+    try:
+        state = method.tell(state, lease.release(method.ask(state)))
+    except ReplacedError as replaced:
+        if replaced.facts["of"] != of:
+            raise ModelError("Expected the method and the model of this name.") from None
+        return method.resume(state, replaced.facts["state"])
+    taken = lease.plan.count - lease.steps_left
+    if lease.steps_left and taken % _MOST_KEPT == 0 and hasattr(lease, "keep_state"):
+        saved = method.save(state) if hasattr(method, "save") else None
+        if saved is not None:
+            lease.keep_state({"of": of, "state": saved}, since=saved["since"])
+    return state
 
 
 def task_of(
@@ -81,11 +103,11 @@ def part_name(name: str | None, part: int, parts: int) -> str | None:
 def counting(steps: int, show: bool | None) -> Iterator[Any]:
     """A function to call after each step; with a bar on a terminal, or where it is asked for."""
     if steps == 1 or not (sys.stderr.isatty() if show is None else show):
-        yield lambda: None
+        yield lambda steps: None
         return
     from rich.console import Console
     from rich.progress import Progress
 
     with Progress(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("Steps", total=steps)
-        yield lambda: bar.advance(task)
+        yield lambda steps: bar.advance(task, steps)

@@ -8,6 +8,7 @@ All steps are paid for at once, with as little noise as the budget affords. A mo
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar, Literal
@@ -149,6 +150,26 @@ class VIPS:
         model, how = state.task.model, state.task.sampling
         return model.variational_posterior(state.release, state.parameters, how)
 
+    def save(self, state: PilotState | StepState) -> dict[str, Any] | None:
+        """The state as facts that stand for all answers but those of the pilot queries."""
+        if isinstance(state, PilotState):
+            return None
+        # Parameters follow from the sums that they were last updated by.
+        sums = {"sums": state.sums, "updated": state.updated}
+        facts = {k: s and {"values": {**s.values}, "sd": {**s.sd}} for k, s in sums.items()}
+        return {"since": len(state.sums.pilots), "step": state.step, **facts}
+
+    def resume(self, state: StepState, facts: Mapping[str, Any]) -> StepState:
+        """The state that `save` wrote down; `state` is one before it."""
+        found = {
+            k: facts[k] and Sums(facts[k]["values"], facts[k]["sd"], state.sums.pilots)
+            for k in ("sums", "updated")
+        }
+        parameters = state.parameters
+        if found["updated"] is not None:
+            parameters = state.fit.variational.maximise(found["updated"])
+        return replace(state, **found, parameters=parameters, step=facts["step"])
+
     def _fit(self, task: Task) -> _Fit:
         if task.units == 0 and isinstance(self.sampling, WithoutReplacement):
             raise ModelError("Expected units to take a batch of: there are none.")
@@ -220,7 +241,10 @@ class PilotState:
 
 @dataclass(frozen=True)
 class StepState:
-    """After some steps: the averaged sums, and the variational parameters that follow from them."""
+    """After some steps: the averaged sums, and the variational parameters that follow from them.
+
+    `updated` are the sums by which parameters were last updated; None before that.
+    """
 
     task: Task
     fit: _Fit
@@ -228,6 +252,7 @@ class StepState:
     sums: Sums
     parameters: Any
     step: int = 0
+    updated: Sums | None = None
     release: Release | None = None
 
     def after(self, release: Release) -> StepState:
@@ -243,10 +268,11 @@ class StepState:
         seen = variational.read(scaled, self.parameters)
         sums = self.sums.towards(seen, self.fit.step_size(step))
         often = variational.schedule.updates if rate < 1 else None
-        updates, parameters = min(often or self.steps, self.steps), self.parameters
-        if step * updates // self.steps > (step - 1) * updates // self.steps:
-            parameters = variational.maximise(sums)
-        return replace(self, sums=sums, parameters=parameters, step=step, release=release)
+        updates = min(often or self.steps, self.steps)
+        after = replace(self, sums=sums, step=step, release=release)
+        if step * updates // self.steps == (step - 1) * updates // self.steps:
+            return after
+        return replace(after, parameters=variational.maximise(sums), updated=sums)
 
 
 @dataclass(frozen=True)

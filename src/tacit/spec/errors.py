@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class TacitError(Exception):
     """Anything Tacit refuses; the command line prints it as one sentence."""
@@ -29,6 +31,17 @@ class SourceError(TacitError):
 
 class LedgerError(TacitError):
     """The ledger is locked, unreadable, broken or belongs to another study."""
+
+
+class ReplacedError(LedgerError):
+    """A stored answer gave way to `facts`, the public state of a method after `step` answers."""
+
+    def __init__(self, name: str, step: int, facts: Any) -> None:
+        self.facts = facts
+        super().__init__(
+            f"Old answers under the name {name!r} gave way to the state after step {step}: the "
+            "method that was run under it can go on, and nothing else. Nothing was read or spent."
+        )
 
 
 class StudyError(TacitError, ValueError):

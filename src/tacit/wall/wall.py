@@ -81,7 +81,7 @@ class Wall:
         self._schema = schema
         self._loaded: Callable[[], Loaded | None] = lambda: None
         self._ledger = Ledger(ledger)
-        self._store = AnswerStore(self._ledger.path, {})
+        self._store = AnswerStore(self._ledger.path)
         self._ledger.open(
             {
                 "unit": schema.unit,

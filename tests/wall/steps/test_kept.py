@@ -5,14 +5,17 @@ import os
 import pickle
 import random
 import signal
+import sqlite3
 import stat
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
 
 import tacit
+from tacit.spec.errors import ReplacedError
 from tacit.wall.steps.kept import KeptLease
 
 SCHEMA = tacit.Schema(tacit.Real("x", 0, 1), neighbours="replace_one")
@@ -187,11 +190,9 @@ def test_something_else_in_the_place_of_the_answers_is_refused_before_the_charge
 
 
 def test_changed_answers_are_refused(path):
-    import sqlite3
-
     asked(wall(path).prepay(PLAN, name="loop"))
     with sqlite3.connect(path.parent / "l.ledger.answers") as file:
-        file.execute("UPDATE answers SET facts = replace(facts, '\"n\": 100', '\"n\": 101')")
+        file.execute("UPDATE facts SET text = replace(text, '\"n\": 100', '\"n\": 101')")
     with pytest.raises(tacit.errors.LedgerError, match="were changed"):
         asked(wall(path).prepay(PLAN, name="loop"))
 
@@ -219,6 +220,108 @@ def test_a_crash_between_charge_and_opening_costs_nothing_more(path, monkeypatch
     assert wall(path).remaining == left
 
 
+# Old answers that give way to a state
+
+LONG = tacit.queries.Plan(tacit.queries.Steps(6, tacit.Gaussian(noise_multiplier=2.0)), delta=1e-6)
+PLACES = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]
+STATE = {"sums": np.array([0.1, np.pi]), "step": 4}
+
+
+def shortened(path):
+    """A lease of which steps 1 to 3 gave way to a state after step 4."""
+    lease = wall(path).prepay(LONG, name="loop")
+    answers = asked(lease, PLACES[:4])
+    lease.keep_state(STATE, since=1)
+    return lease, answers
+
+
+@pytest.mark.parametrize("ledger", ["file", ":memory:"])
+def test_a_state_is_told_in_place_of_old_answers(path, ledger):
+    home = wall(path if ledger == "file" else ledger)
+    lease = home.prepay(LONG, name="loop")
+    answers = asked(lease, PLACES[:4])
+    lease.keep_state(STATE, since=1)
+    answers += asked(lease, PLACES[4:])  # who stored it goes on
+    again = (wall(path) if ledger == "file" else home).prepay(LONG, name="loop")
+    assert asked(again, PLACES[:1]) == answers[:1]
+    with pytest.raises(tacit.errors.LedgerError, match="different question"):
+        asked(again, [0.25])
+    with pytest.raises(ReplacedError, match="state after step 4") as caught:
+        asked(again, [0.2])
+    assert caught.value.facts["step"] == 4
+    np.testing.assert_array_equal(caught.value.facts["sums"], STATE["sums"])
+    assert again.steps_left == 2
+    assert asked(again, PLACES[4:]) == answers[4:]
+
+
+def test_what_gave_way_is_gone_and_never_answered_anew(path):
+    _, answers = shortened(path)
+    with sqlite3.connect(path.parent / "l.ledger.answers") as file:
+        rows = file.execute("SELECT step, facts, integers FROM answers ORDER BY step").fetchall()
+        texts = file.execute("SELECT count(*) FROM facts").fetchone()
+    assert [(step, facts is None, len(integers) > 0) for step, facts, integers in rows[2:]] == [
+        (0, False, True), (1, True, False), (2, True, False), (3, True, False),
+    ]  # fmt: skip
+    assert texts == (2,)  # of answers, and of entries without any
+    with sqlite3.connect(path.parent / "l.ledger.answers") as file:
+        file.execute("DELETE FROM answers WHERE step = -2")  # no state either
+    again = wall(path).prepay(LONG, name="loop")
+    assert asked(again, PLACES[:1]) == answers[:1]
+    for _ in range(2):
+        with pytest.raises(tacit.errors.LedgerError, match="incomplete"):
+            asked(again, [0.2])
+
+
+def test_a_run_that_is_behind_is_told_the_state_too_and_keeps_none_of_its_own(path):
+    behind = wall(path).prepay(LONG, name="loop")
+    asked(behind, PLACES[:2])
+    ahead, _ = shortened(path)
+    behind.keep_state({"step": 2}, since=1)  # too late
+    with pytest.raises(ReplacedError) as caught:
+        asked(behind, [0.3])
+    assert caught.value.facts["step"] == 4
+    assert asked(behind, PLACES[4:]) == asked(ahead, PLACES[4:])
+
+
+def test_a_changed_state_is_refused(path):
+    shortened(path)
+    with sqlite3.connect(path.parent / "l.ledger.answers") as file:
+        file.execute("UPDATE answers SET integers = x'00' WHERE step = -2")
+    again = wall(path).prepay(LONG, name="loop")
+    asked(again, PLACES[:1])
+    with pytest.raises(tacit.errors.LedgerError, match="were changed"):
+        asked(again, [0.2])
+
+
+def test_facts_that_steps_share_are_stored_once(path):
+    asked(wall(path).prepay(LONG, name="loop"), PLACES)
+    with sqlite3.connect(path.parent / "l.ledger.answers") as file:
+        assert file.execute("SELECT count(*) FROM facts").fetchone() == (2,)
+
+
+def test_a_long_run_of_large_answers_takes_the_disk_of_a_few(tmp_path):
+    """Of 60 steps no more than 20 are kept, and a state; a replay ends at the same posterior."""
+    words = [f"w{i}" for i in range(400)]
+    schema = tacit.Schema(tacit.Tokens("words", words, max_length=50), neighbours="replace_one")
+    counts = csr_matrix(np.random.default_rng(0).poisson(0.1, size=(50, 400)))
+
+    def fit(steps, name):
+        how = tacit.VIPS(1, 1e-6, steps=steps, sampling=tacit.subsampling.Poisson(0.5))
+        ledger = tmp_path / name
+        home = tacit.Wall(counts, schema, budget=tacit.Budget(3, 1e-5), ledger=ledger)
+        topics = tacit.fit(tacit.LDA(20), home, how, name="topics", progress=False).topics
+        return topics, (tmp_path / f"{name}.answers").stat().st_size
+
+    _, few = fit(20, "few")
+    topics, many = fit(60, "many")
+    assert many < 1.5 * few
+    np.testing.assert_array_equal(fit(60, "many")[0], topics)
+    home = tacit.Wall(counts, schema, budget=tacit.Budget(3, 1e-5), ledger=tmp_path / "many")
+    other = tacit.VIPS(1, 1e-6, steps=60, sampling=tacit.subsampling.Poisson(0.5), kappa=0.9)
+    with pytest.raises(tacit.errors.ModelError, match="the method and the model of this name"):
+        tacit.fit(tacit.LDA(20), home, other, name="topics", progress=False)
+
+
 # Every method, killed at random steps
 
 
@@ -244,7 +347,7 @@ def _fit(path, out, method):
 METHODS = {
     "SGLD": tacit.SGLD(1, 1e-6, steps=60, sampling=tacit.subsampling.Poisson(0.2), blocks=2),
     "newton": tacit.PrivateNewton(1, 1e-6),
-    "VIPS": tacit.VIPS(1, 1e-6, sampling=tacit.subsampling.Poisson(50 / 300), steps=24),
+    "VIPS": tacit.VIPS(1, 1e-6, sampling=tacit.subsampling.Poisson(50 / 300), steps=64),
     "metropolis": tacit.methods.PrivateMetropolis(1, 1e-6, steps=60),
 }
 

@@ -3,6 +3,9 @@
 A run that was killed asks the same questions again. Those that were answered get the stored answers
 and cost nothing; the first that was not is answered under the same charge, with fresh noise and a
 fresh batch, since nothing of a dead attempt has left the wall.
+
+Old answers may give way to the public state that a method made of them, so that a long run does not
+fill the disk. The digests of their questions stay, and they are never answered again.
 """
 
 from __future__ import annotations
@@ -14,7 +17,13 @@ import sqlite3
 import threading
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import (
+    AbstractContextManager,
+    closing,
+    contextmanager,
+    nullcontext,
+    suppress,
+)
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,7 +32,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from tacit.spec.certificate import Certificate
-from tacit.spec.errors import BudgetError, LedgerError
+from tacit.spec.errors import BudgetError, LedgerError, ReplacedError
 from tacit.spec.plan import Plan
 from tacit.spec.queries import Query
 from tacit.spec.release import Release
@@ -31,60 +40,81 @@ from tacit.spec.wire import digest, from_json, to_json
 from tacit.wall.shield import without_locals
 from tacit.wall.steps.lease import Lease
 
-_TABLE = """CREATE TABLE answers (
-    lease TEXT, step INTEGER, question TEXT, facts TEXT, integers BLOB, sha256 TEXT,
-    PRIMARY KEY (lease, step))"""
-_BEGUN = -1  # the step under which a lease is entered before its first
+_TABLES = """CREATE TABLE facts (sha256 TEXT PRIMARY KEY, text TEXT);
+CREATE TABLE answers (
+    lease TEXT, step INTEGER, question TEXT, facts TEXT, integers BLOB, time TEXT, sha256 TEXT,
+    PRIMARY KEY (lease, step));"""
+_FOUND = """SELECT question, text, integers, time, answers.sha256
+    FROM answers LEFT JOIN facts ON facts.sha256 = facts WHERE lease = ? AND step = ?"""
+_GIVE_WAY = """UPDATE answers SET facts = NULL, integers = x''
+    WHERE lease = ? AND step >= ? AND step < ?"""
+_UNUSED = "DELETE FROM facts WHERE sha256 NOT IN (SELECT facts FROM answers WHERE facts NOT NULL)"
+_BEGUN, _STATE = -1, -2  # the steps under which a lease and a state are entered
 _UNREAD = "No data were read; run again under the same name, which is not charged again."
-_APPLICATION = 0x7AC18
+_APPLICATION = 0x7AC19
 
 
 class Answer(NamedTuple):
-    """One stored answer: the digest of its question, the release without it, and when."""
+    """One stored answer: the digest of its question, the release without it, and when.
+
+    Facts are the same for most steps of a lease, and stored once. They are None where the answer
+    gave way to a state.
+    """
 
     question: str
-    facts: str
+    facts: str | None
     integers: bytes
+    time: str
     sha256: str
 
     @classmethod
     def of(cls, query: Query, release: Release) -> Answer:
         facts = {k: v for k, v in release.to_dict().items() if k not in ("query", "integers")}
-        facts["time"] = datetime.now(UTC).isoformat(timespec="seconds")
         # Noise takes most of the bits: little is gained by more than the quickest compression.
         integers = zlib.compress(np.ascontiguousarray(release.integers, "<i8").tobytes(), 1)
-        parts = digest(query.to_dict()), to_json(facts), integers
-        return cls(*parts, _sealed(*parts))
+        return cls.sealed(digest(query.to_dict()), to_json(facts), integers)
 
-    def release(self, query: Query, name: str, *, again: bool) -> Release:
-        """The stored release, if the question is the one that it answered."""
-        facts = query.to_dict()
-        if self.sha256 != _sealed(self.question, self.facts, self.integers):
+    @classmethod
+    def sealed(cls, question: str, facts: str, integers: bytes) -> Answer:
+        time = datetime.now(UTC).isoformat(timespec="seconds")
+        return cls(question, facts, integers, time, _seal(question, facts, integers, time))
+
+    def check(self, query: Query | None, name: str) -> None:
+        """Refuse what was changed, and another question than the one that was answered."""
+        if self.facts is not None and self.sha256 != _seal(*self[:-1]):
             raise LedgerError(f"The stored answers of {name!r} were changed. Nothing was read.")
         # proof: replay. What is handed out is what was handed out before, or nothing.
-        if self.question != digest(facts):
+        if query is not None and self.question != digest(query.to_dict()):
             raise LedgerError(
                 f"The name {name!r} was used for a different question: choose another. "
                 "No data were read and no budget was spent."
             )
+
+    def release(self, query: Query, *, again: bool) -> Release:
+        assert self.facts is not None
         integers = np.frombuffer(zlib.decompress(self.integers), "<i8").astype(np.int64)
-        rest = from_json(self.facts)
-        time = rest.pop("time")
-        release = Release.from_dict({**rest, "query": facts, "integers": integers})
-        certificate = release.certificate.replayed(time) if again else release.certificate
+        facts = {**from_json(self.facts), "query": query.to_dict(), "integers": integers}
+        release = Release.from_dict(facts)
+        certificate = release.certificate.replayed(self.time) if again else release.certificate
         return replace(release, certificate=certificate)
 
 
-def _sealed(question: str, facts: str, integers: bytes) -> str:
-    return digest([question, facts, hashlib.sha256(integers).hexdigest()])
+def _seal(question: str, facts: str | None, integers: bytes, time: str) -> str:
+    return digest([question, facts, hashlib.sha256(integers).hexdigest(), time])
 
 
 class AnswerStore:
     """The answers of all named leases of one ledger, in a file beside it; or in memory."""
 
-    def __init__(self, ledger: Path | None, memory: dict[tuple[str, int], Answer]) -> None:
+    def __init__(self, ledger: Path | None) -> None:
         self.path = None if ledger is None else ledger.with_name(ledger.name + ".answers")
-        self._memory, self._process = memory, os.getpid()
+        self._lock, self._process = threading.RLock(), os.getpid()
+        self._memory: sqlite3.Connection | None = None
+        if ledger is None:
+            self._memory = sqlite3.connect(
+                ":memory:", isolation_level=None, check_same_thread=False
+            )
+            self._memory.executescript(_TABLES)
 
     def check(self) -> None:
         """Refuse whatever else is in the file's place, before a charge."""
@@ -107,41 +137,40 @@ class AnswerStore:
 
         The ledger holds that text too: were this file lost, or made anew, the two would differ.
         """
-        entered = Answer(secrets.token_hex(16), "", b"", "")
         if self.path is not None and not self.path.exists():
             self._create()
         with self._session() as connection:
-            return self._inserted(connection, lease, _BEGUN, entered).question
+            entered = Answer.sealed(secrets.token_hex(16), "", b"")
+            return _inserted(connection, lease, _BEGUN, entered).question
 
     def get(self, lease: str, step: int) -> Answer | None:
         with self._session() as connection:
-            return self._found(connection, lease, step)
+            return _found(connection, lease, step)
 
     def put(self, lease: str, begun: str, step: int, answer: Answer) -> Answer:
         """Store an answer if none is stored for the step; return the one that is."""
         with self._session() as connection:
-            entry = self._found(connection, lease, _BEGUN)
-            if entry is None or entry.question != begun:
-                raise LedgerError(f"The answers that were given before are gone from {self.path}.")
+            self._check_begun(connection, lease, begun)
             # proof: replay. Only what is stored goes out.
-            return self._inserted(connection, lease, step, answer)
+            return _inserted(connection, lease, step, answer)
 
-    def _found(self, connection: Any, lease: str, step: int) -> Answer | None:
-        if connection is None:
-            return self._memory.get((lease, step))
-        columns = ", ".join(Answer._fields)
-        question = f"SELECT {columns} FROM answers WHERE lease = ? AND step = ?"
-        row = connection.execute(question, (lease, step)).fetchone()
-        return None if row is None else Answer(*row)
+    def give_way(self, lease: str, begun: str, since: int, step: int, state: bytes) -> None:
+        """Store a state in place of the answers from `since` until `step`, whose rows stay."""
+        with self._session() as connection:
+            self._check_begun(connection, lease, begun)
+            stored = _found(connection, lease, _STATE)
+            if stored is not None and int(stored.question) >= step:
+                return  # another run is ahead
+            old = lease, _STATE
+            connection.execute("DELETE FROM answers WHERE lease = ? AND step = ?", old)
+            _inserted(connection, lease, _STATE, Answer.sealed(str(step), "", state))
+            connection.execute(_GIVE_WAY, (lease, since, step))
+            connection.execute(_UNUSED)
 
-    def _inserted(self, connection: Any, lease: str, step: int, answer: Answer) -> Answer:
-        if connection is None:
-            return self._memory.setdefault((lease, step), answer)
-        row = (lease, step, *answer)
-        connection.execute("INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?, ?, ?)", row)
-        found = self._found(connection, lease, step)
-        assert found is not None
-        return found
+    def _check_begun(self, connection: sqlite3.Connection, lease: str, begun: str) -> None:
+        entry = _found(connection, lease, _BEGUN)
+        if entry is None or entry.question != begun:
+            raise LedgerError(f"The answers that were given before are gone from {self.path}.")
 
     def _create(self) -> None:
         """Make the file whole under another name, then link it: it is never seen half made."""
@@ -151,8 +180,7 @@ class AnswerStore:
             draft.touch(mode=0o600)
             with closing(sqlite3.connect(draft)) as connection:
                 connection.execute(f"PRAGMA application_id={_APPLICATION}")
-                connection.execute(_TABLE)
-                connection.commit()
+                connection.executescript(_TABLES)
             with suppress(FileExistsError):  # another process was first
                 os.link(draft, self.path)
         except (sqlite3.Error, OSError):
@@ -166,24 +194,45 @@ class AnswerStore:
         return sqlite3.connect(address, uri=True, timeout=30.0, isolation_level=None)
 
     @contextmanager
-    def _session(self) -> Iterator[sqlite3.Connection | None]:
-        """A write transaction, committed if nothing was raised; None where all is in memory."""
-        if self.path is None:
-            if os.getpid() != self._process:
-                raise LedgerError("A ':memory:' ledger cannot be used after a fork.")
-            yield None
-            return
+    def _session(self) -> Iterator[sqlite3.Connection]:
+        """A write transaction, committed if nothing was raised."""
+        if self._memory is not None and os.getpid() != self._process:
+            raise LedgerError("A ':memory:' ledger cannot be used after a fork.")
         try:
-            with closing(self._connected()) as connection:
+            with self._lock, self._connection() as connection:
                 connection.execute("PRAGMA synchronous=EXTRA")
                 connection.execute("BEGIN IMMEDIATE")
-                yield connection
-                connection.execute("COMMIT")
+                try:
+                    yield connection
+                    connection.execute("COMMIT")
+                finally:
+                    if connection.in_transaction:
+                        connection.execute("ROLLBACK")
         except (sqlite3.Error, OSError):
             raise LedgerError(
                 f"The answers beside the ledger ({self.path}) cannot be read or written. Run again "
                 "under the same name once they can be: nothing more is charged."
             ) from None
+
+    def _connection(self) -> AbstractContextManager[sqlite3.Connection]:
+        return closing(self._connected()) if self._memory is None else nullcontext(self._memory)
+
+
+def _found(connection: sqlite3.Connection, lease: str, step: int) -> Answer | None:
+    row = connection.execute(_FOUND, (lease, step)).fetchone()
+    return None if row is None else Answer(*row)
+
+
+def _inserted(connection: sqlite3.Connection, lease: str, step: int, answer: Answer) -> Answer:
+    """Insert an answer unless there is one; the one that is there."""
+    question, facts, *rest = answer
+    kept = digest(facts)
+    connection.execute("INSERT OR IGNORE INTO facts VALUES (?, ?)", (kept, facts))
+    row = (lease, step, question, kept, *rest)
+    connection.execute("INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+    found = _found(connection, lease, step)
+    assert found is not None
+    return found
 
 
 class KeptLease:
@@ -230,9 +279,30 @@ class KeptLease:
                     self._lease = self._open_lease(self._used)
                 answer = Answer.of(query, self._lease.release(query))
                 stored = self._store.put(self._id, self._begun, self._used, answer)
-            release = stored.release(query, self._name, again=again)
+            stored.check(query, self._name)
+            if stored.facts is None:
+                raise self._replaced()
+            release = stored.release(query, again=again)
             self._used += 1
             return release
+
+    def keep_state(self, facts: Any, *, since: int) -> None:
+        """Store what all answers so far have led to, in place of those from step `since` on.
+
+        `facts` are public: JSON and arrays. Who asks the next of those questions again is told
+        them by a `ReplacedError`, and goes on after the last answer that they stand for.
+        """
+        with self._lock:
+            state = zlib.compress(to_json(facts).encode(), 1)
+            self._store.give_way(self._id, self._begun, since, self._used, state)
+
+    def _replaced(self) -> ReplacedError:
+        state = self._store.get(self._id, _STATE)
+        if state is None or int(state.question) <= self._used:
+            raise LedgerError(f"The stored answers of {self._name!r} are incomplete.")
+        state.check(None, self._name)
+        self._used = int(state.question)
+        return ReplacedError(self._name, self._used, from_json(zlib.decompress(state.integers)))
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("A Lease cannot be copied or pickled: its steps would be taken twice.")
