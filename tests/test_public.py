@@ -19,7 +19,7 @@ MODULES = {
     "plots": ["topics"],
     "queries": ["BoundedSum", "Counts", "Kernel", "Moments", "Plan", "Program", "trace"],
     "subsampling": ["Everyone", "Poisson", "WithoutReplacement"],
-    "testing": ["Rehearsal"],
+    "testing": ["simulated_release"],
 }
 
 

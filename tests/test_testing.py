@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 import tacit
-from tacit.testing import Rehearsal, simulated_release
+from tacit.testing import simulated_release
+from tests.rehearsal import Rehearsal
 
 COLUMNS = (
     tacit.Real("x", -3, 3),

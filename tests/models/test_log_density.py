@@ -445,5 +445,5 @@ def test_bad_options_are_refused(options, says):
 
 
 def test_it_is_fitted_by_gradients_alone():
-    with pytest.raises(tacit.errors.ModelError, match="SGLD, SGHMC, SGNHT, SGFS"):
+    with pytest.raises(tacit.errors.ModelError, match="SGFS, SGHMC, SGNHT, SGLD"):
         tacit.fit(LOGISTIC, public(), tacit.Laplace(1))

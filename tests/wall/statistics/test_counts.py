@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tacit
-from tacit.testing import Rehearsal
 from tacit.wall.answers import TIERS, Answers
 from tests.conftest import exact
+from tests.rehearsal import Rehearsal
 
 resolve = Answers.of(TIERS).resolve
 
