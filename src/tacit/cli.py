@@ -106,7 +106,7 @@ def plan(
     total = Spent()
     for analysis in study.analyses:
         planned = tacit.plan(
-            analysis.model, study.schema, analysis.how, units=units, **analysis.options
+            analysis.model, study.schema, analysis.how, n_units=units, **analysis.options
         )
         total += Budget(planned.cost.epsilon, planned.cost.delta)
         _out.print(f"{analysis.name}\n{planned}\n")

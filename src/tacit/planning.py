@@ -62,7 +62,7 @@ def plan(
     schema: Schema,
     how: How,
     *,
-    units: int | None = None,
+    n_units: int | None = None,
     **options: Any,
 ) -> FitPlan:
     """What fitting the model would cost. Nothing is opened, read or charged.
@@ -73,7 +73,7 @@ def plan(
         As for `fit`.
     schema
         The public description of the data.
-    units
+    n_units
         About how many units there are. Needed by methods whose plan depends on it (VIPS), where the
         schema has no max_units.
     **options
@@ -90,9 +90,9 @@ def plan(
     """
     empty = Public({name: [] for name in _columns(schema)}, schema)
     method: Any = resolve(model, empty, how)
-    if getattr(method, "needs_units", False) and not (units or schema.max_units):
-        raise ModelError(f"Expected units=, about how many there are, to plan {how!r}.")
-    task = Task(model, schema, units, options)
+    if getattr(method, "needs_units", False) and not (n_units or schema.max_units):
+        raise ModelError(f"Expected n_units=, about how many there are, to plan {how!r}.")
+    task = Task(model, schema, n_units, options)
     spending: Spending = method.plan(task)
     cost = Spent()
     for payment in spending.payments:

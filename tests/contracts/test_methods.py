@@ -116,7 +116,7 @@ def write(folder, data, method, name):
 def test_a_study_plans_pays_once_and_is_replayed(method, name, data, tmp_path):
     path = write(tmp_path, data, method, name)
     (analysis,) = Study.load(path).analyses
-    planned = tacit.plan(analysis.model, schema("replace_one"), analysis.how, units=400)
+    planned = tacit.plan(analysis.model, schema("replace_one"), analysis.how, n_units=400)
     runner = CliRunner()
     for _ in range(2):
         result = runner.invoke(app, ["run", str(path)], catch_exceptions=False)

@@ -399,7 +399,7 @@ def test_who_can_be_fitted_how():
         ({"step_size": "long"}, "step_size as a number"),
         ({"clip": 0}, "clip=0"),
         ({"temperature": -1}, "temperature=-1"),
-        ({"n": 0}, "n=0"),
+        ({"n_units": 0}, "n_units=0"),
         ({"constants": "mine"}, "constants='mine'"),
     ],
     ids=str,
@@ -420,13 +420,13 @@ def test_nothing_is_charged_for_what_is_refused():
     before = behind.remaining
     for refused, options in (
         (tacit.SGLD(0.5, 1e-6, steps=10), {}),  # how many units?
-        (tacit.SGLD(0.5, 1e-6, steps=10, n=400, initial=[1.0]), {}),
-        (tacit.SGLD(0.5, 1e-6, steps=10, n=400), {"draws": 10}),
+        (tacit.SGLD(0.5, 1e-6, steps=10, n_units=400, initial=[1.0]), {}),
+        (tacit.SGLD(0.5, 1e-6, steps=10, n_units=400), {"draws": 10}),
     ):
         with pytest.raises(tacit.errors.ModelError):
             tacit.fit(MODEL, behind, refused, **options)
     assert behind.remaining == before
-    tacit.fit(MODEL, behind, tacit.SGLD(0.5, 1e-6, steps=10, n=400))
+    tacit.fit(MODEL, behind, tacit.SGLD(0.5, 1e-6, steps=10, n_units=400))
 
 
 @pytest.mark.parametrize("sampler", [tacit.SGLD, tacit.methods.SGHMC, tacit.methods.SGNHT])

@@ -149,10 +149,10 @@ def test_a_budget_means_vips():
 
 def test_under_add_remove_it_asks_how_many_there_are():
     behind = wall("add_remove")
-    with pytest.raises(tacit.errors.ModelError, match=r"VIPS\(..., n=10_000\)"):
+    with pytest.raises(tacit.errors.ModelError, match=r"VIPS\(..., n_units=10_000\)"):
         tacit.fit(MODEL, behind, tacit.VIPS(1, 1e-5))
     assert behind.remaining.epsilon == 10
-    tacit.fit(MODEL, behind, tacit.VIPS(1, 1e-5, n=600))
+    tacit.fit(MODEL, behind, tacit.VIPS(1, 1e-5, n_units=600))
 
 
 def test_a_name_is_replayed_for_nothing(tmp_path):
@@ -206,7 +206,7 @@ def test_bad_options_say_what_to_write(options, match):
 
 
 def test_a_batch_of_fixed_size_needs_a_public_number_of_units():
-    how = tacit.VIPS(1, 1e-5, sampling=WithoutReplacement(60, 600), n=600)
+    how = tacit.VIPS(1, 1e-5, sampling=WithoutReplacement(60, 600), n_units=600)
     with pytest.raises(tacit.errors.BudgetError, match="add_remove"):
         tacit.fit(MODEL, wall("add_remove"), how)
 
@@ -248,10 +248,11 @@ def test_a_batch_of_everyone_is_everyone():
 def test_a_wrong_number_of_units_costs_nothing():
     """Where it is public, what the wall says counts."""
     behind = wall()
-    tacit.fit(MODEL, behind, tacit.VIPS(1, 1e-5, sampling=WithoutReplacement(60, 600), n=10_000))
+    how = tacit.VIPS(1, 1e-5, sampling=WithoutReplacement(60, 600), n_units=10_000)
+    tacit.fit(MODEL, behind, how)
     empty = tacit.Wall(
         csr_matrix((0, 30)), schema(), budget=tacit.Budget(1, 1e-4), ledger=":memory:"
     )
     with pytest.raises(tacit.errors.ModelError, match="there are none"):
-        tacit.fit(MODEL, empty, tacit.VIPS(1, 1e-5, sampling=WithoutReplacement(60, 600), n=10_000))
+        tacit.fit(MODEL, empty, how)
     assert empty.remaining.epsilon == 1

@@ -120,7 +120,8 @@ STRANGE = {
 def test_strange_documents_are_no_error(kind, topics):
     behind = tacit.Wall(STRANGE[kind], schema(), budget=tacit.Budget(5, 1e-5), ledger=":memory:")
     n = None if STRANGE[kind].shape[0] else 100
-    for how in (tacit.VIPS(1, 1e-6, n=n), tacit.VIPS(1, 1e-6, sampling=Everyone(), n=n)):
+    for options in ({}, {"sampling": Everyone()}):
+        how = tacit.VIPS(1, 1e-6, n_units=n, **options)
         posterior = tacit.fit(tacit.LDA(topics), behind, how)
         assert np.all(np.isfinite(posterior.topics))
         np.testing.assert_allclose(posterior.topics.sum(axis=1), 1)

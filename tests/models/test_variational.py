@@ -60,7 +60,7 @@ def test_strange_data_are_no_error(name, kind):
 @pytest.mark.parametrize("n", [0, 1, 3])
 @pytest.mark.parametrize("name", MODELS)
 def test_few_rows_are_no_error(name, n):
-    how = tacit.VIPS(1, 1e-6, n=10)
+    how = tacit.VIPS(1, 1e-6, n_units=10)
     assert np.all(np.isfinite(fit(MODELS[name], how, n=n).summary()))
 
 

@@ -30,7 +30,7 @@ blocks
     add up in the ledger, which costs more noise than one payment.
 initial
     Where to begin on the model's scale, from public knowledge.
-n
+n_units
     About how many units there are. Needed under add_remove where the schema has no max_units.
 """
 
@@ -183,7 +183,7 @@ class GradientSampler:
     temperature: float | None = None
     blocks: int = 1
     initial: Any = None
-    n: int | None = None
+    n_units: int | None = None
     constants: Literal["accountant", "paper"] = "accountant"
 
     needs: ClassVar[tuple[str, ...]] = ("gradients",)
@@ -199,8 +199,8 @@ class GradientSampler:
             raise ModelError(f"Expected steps={steps} to be a multiple of blocks={blocks}.")
         one_of(self.constants, "constants", Literal["accountant", "paper"])
         check_subsampling(self.sampling)
-        if self.n is not None:
-            whole_number(self.n, "n", 1, most=10**12)
+        if self.n_units is not None:
+            whole_number(self.n_units, "n_units", 1, most=10**12)
         for what in ("clip", "temperature"):
             if getattr(self, what) is not None:
                 _positive(getattr(self, what), what)
@@ -315,7 +315,7 @@ class GradientSampler:
         return _least_noise(count, sampling, question.numbers, share, task.schema.neighbours)
 
     def _setting(self, state: WalkState, release: Release) -> Setting:
-        n = self.n or release.n or state.task.schema.max_units or 1
+        n = self.n_units or release.n or state.task.schema.max_units or 1
         gradients, rate = state.gradients, self.sampling.rate
         known = (release.noise[0].scale / rate) ** 2
         likelihood = n * release.schema.max_rows_per_unit * gradients.curvature

@@ -35,7 +35,7 @@ class Task:
     ----------
     model, schema
         What is to be fitted, and to which table.
-    units
+    n_units
         How many units there are, where that is public; None under add_remove.
     options
         The sampling options that were given to `fit`: draws, chains, seed, noise.
@@ -48,7 +48,7 @@ class Task:
 
     model: Any
     schema: Schema
-    units: int | None = None
+    n_units: int | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     private: bool = True
     seed: int = 0
@@ -69,11 +69,11 @@ class Task:
 
     def known_units(self, method: Any) -> int:
         """About how many units there are, from what is public."""
-        known = self.units or method.n or self.schema.max_units
+        known = self.n_units or method.n_units or self.schema.max_units
         if not known:
             raise ModelError(
                 "Expected about how many units there are, which is secret under add_remove: write "
-                f"{type(method).__name__}(..., n=10_000) or Schema(..., max_units=10_000)."
+                f"{type(method).__name__}(..., n_units=10_000) or Schema(..., max_units=10_000)."
             )
         return known
 

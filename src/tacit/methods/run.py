@@ -87,7 +87,7 @@ def task_of(
     return Task(
         model=model,
         schema=releaser.schema,
-        units=releaser.n_units if getattr(method, "needs_units", False) else None,
+        n_units=releaser.n_units if getattr(method, "needs_units", False) else None,
         options=options,
         private=releaser.remaining is not None,
         seed=secrets.randbits(64) if seed is None else seed,

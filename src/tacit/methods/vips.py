@@ -69,7 +69,7 @@ class VIPS:
     noise_multiplier
         Instead of epsilon: the standard deviation of the noise over the bound of a unit's share.
         0 is for public data alone.
-    n
+    n_units
         About how many units there are, where that is secret. Needed under add_remove if the schema
         has no max_units.
     """
@@ -83,7 +83,7 @@ class VIPS:
     kappa: float | None = None
     accountant: Accountant = "pld"
     noise_multiplier: float | None = None
-    n: int | None = None
+    n_units: int | None = None
 
     needs: ClassVar[tuple[str, ...]] = ("variational",)
     needs_units: ClassVar[bool] = True
@@ -98,7 +98,7 @@ class VIPS:
             if self.epsilon is not None:
                 raise BudgetError("Expected epsilon or noise_multiplier, not both.")
             settle(self, delta=delta_of("1e-6" if self.delta is None else self.delta))
-        for what, most in (("steps", 10**7), ("n", 10**12)):
+        for what, most in (("steps", 10**7), ("n_units", 10**12)):
             if getattr(self, what) is not None:
                 whole_number(getattr(self, what), what, 1, most=most)
         for what in ("tau0", "kappa", "noise_multiplier"):
@@ -171,7 +171,7 @@ class VIPS:
         return replace(state, **found, parameters=parameters, step=facts["step"])
 
     def _fit(self, task: Task) -> _Fit:
-        if task.units == 0 and isinstance(self.sampling, WithoutReplacement):
+        if task.n_units == 0 and isinstance(self.sampling, WithoutReplacement):
             raise ModelError("Expected units to take a batch of: there are none.")
         noise, units = self.noise_multiplier, task.known_units(self)
         if noise is None:
