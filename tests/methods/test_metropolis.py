@@ -12,7 +12,7 @@ from scipy.stats import beta, norm
 import tacit
 from tacit.draws.choice import resolve_choice
 from tacit.kernels import KERNELS
-from tacit.methods.metropolis import Rule
+from tacit.methods.metropolis import barker_query
 from tacit.sources.data import open_data
 
 ALARM_SD = 5
@@ -117,8 +117,8 @@ def test_the_question_is_the_log_ratio_of_the_posterior(rows):
     p, q = expit(here[0]), expit(there[0])
     # densities on the scale of the log odds
     assert log_prior == pytest.approx(2 * np.log(q / p) + np.log((1 - q) / (1 - p)))
-    rule = Rule("barker", walk, 0.8 * (rows or 1), 1.0)
-    resolved = resolve_choice(rule.question(here, there, log_prior), schema)
+    query = barker_query(walk, here, there, 0.8 * (rows or 1), log_prior)
+    resolved = resolve_choice(query, schema)
     steps = resolved.evaluate(open_data(data, schema), ()).integers
     grid = resolved.scores.exact()[0].grid
     exact = 7 * np.log(q / p) + 4 * np.log((1 - q) / (1 - p))

@@ -12,7 +12,7 @@ from tacit.audit.exact import Outcomes, finite_game, temperature_of
 from tacit.audit.game import Game, schema_of
 from tacit.draws.choice import ChoiceAnswer, resolve_choice
 from tacit.methods.annealed import linear_scores
-from tacit.methods.metropolis import Rule
+from tacit.methods.metropolis import barker_query
 from tacit.models import BetaBernoulli
 from tacit.sources.data import open_data
 from tacit.spec.choice import Choice
@@ -81,9 +81,8 @@ def _barker_game() -> Game:
     schema = _schema("add_remove")
     walk = BetaBernoulli("x", success="b").walk(schema)
     log_prior = -0.5  # some prior's
-    rule = Rule("barker", walk, 2 * walk.max_gradient, 1.0)
-    query = rule.question(np.array([7.0]), np.array([5.0]), log_prior)
-    assert isinstance(query, Choice)
+    here, there = np.array([7.0]), np.array([5.0])
+    query = barker_query(walk, here, there, 2 * walk.max_gradient, log_prior)
     resolved = resolve_choice(query, schema)
     unit = resolved.scores.exact()[0].grid / temperature_of(resolved)
 

@@ -18,7 +18,6 @@ from tacit.spec.mechanisms import Exact, Exponential, Gaussian
 from tacit.spec.plan import Plan, Steps
 from tacit.spec.queries import Query
 from tacit.spec.release import Release
-from tacit.spec.schema import Schema
 from tacit.spec.sums import BoundedSum
 from tacit.spec.walks import Walk
 
@@ -80,28 +79,46 @@ class PrivateMetropolis:
         task.refuse_draws(self, "steps=")
         state = self.start(task)
         _, plan = self._plan(state.walk, task)
-        return Spending((plan,), (state.rule.question(state.here, state.here, 0.0),))
+        return Spending((plan,), (self._question(state, state.here, 0.0),))
 
     def start(self, task: Task) -> MetropolisState:
         walk = task.model.walk(task.schema)
         length, _ = self._plan(walk, task)
         clip = walk.max_gradient * length * task.schema.max_rows_per_unit
-        rule = Rule(self.acceptance, walk, clip, self._temperature(clip, task.schema))
-        return MetropolisState(task, walk, rule, length, self._first(walk))
+        return MetropolisState(task, walk, length, clip, self._first(walk))
 
     def ask(self, state: MetropolisState) -> Query:
         there, log_prior, _ = state.proposal()
-        return state.rule.question(state.here, there, log_prior)
+        return self._question(state, there, log_prior)
 
     def tell(self, state: MetropolisState, release: Release) -> MetropolisState:
         there, log_prior, rng = state.proposal()
-        here = there if state.rule.accepts(release, log_prior, rng) else state.here
+        answer = float(release.value[0])
+        match self.acceptance:
+            case "barker":
+                accepted = answer == 1
+            case "penalty":
+                penalty = release.noise[0].scale ** 2 / 2
+                accepted = np.log(rng.random()) < answer + log_prior - penalty
+            case "metropolis":
+                both = 2 if state.task.schema.neighbours == "replace_one" else 1
+                # The temperature of Theorem C.1, for equal shares of the budget.
+                temperature = max(1.0, both * state.clip * self.steps / float(self.epsilon or 1))
+                accepted = np.log(rng.random()) < answer / temperature + log_prior
+        here = there if accepted else state.here
         state.trace.append(here)
         return replace(state, here=here, step=state.step + 1, release=release)
 
     def posterior(self, state: MetropolisState) -> Any:
         places = np.array(state.trace[self.steps // 2 :])
         return state.task.model.walk_posterior(state.release, places)
+
+    def _question(self, state: MetropolisState, there: np.ndarray, log_prior: float) -> Query:
+        walk, here, clip = state.walk, state.here, state.clip
+        if self.acceptance == "barker":
+            return barker_query(walk, here, there, clip, log_prior)
+        between = walk.state(here, there)
+        return BoundedSum(walk.ratio, walk.columns, size=1, clip=clip, state=between)
 
     def _first(self, walk: Walk) -> np.ndarray:
         here = (
@@ -140,44 +157,20 @@ class PrivateMetropolis:
         quiet = 1 / (noise * task.schema.max_rows_per_unit)
         return self.step_size or min(crossing, quiet), plan
 
-    def _temperature(self, clip: float, schema: Schema) -> float:
-        """The temperature of Theorem C.1, for equal shares of the budget."""
-        both = 2 if schema.neighbours == "replace_one" else 1
-        return max(1.0, both * clip * self.steps / float(self.epsilon or 1))
 
-
-@dataclass(frozen=True)
-class Rule:
-    """What is asked at a step, and what the answer means."""
-
-    acceptance: Acceptance
-    walk: Walk
-    clip: float
-    temperature: float
-
-    def question(self, here: np.ndarray, there: np.ndarray, log_prior: float) -> Query:
-        columns, state = self.walk.columns, self.walk.state(here, there)
-        if self.acceptance == "barker":
-            scores = BoundedSum(
-                Kernel(f"{self.walk.ratio.name}.two_sided"),
-                columns,
-                size=2,
-                clip=self.clip,
-                geometry="box",
-                state=state,
-            )
-            return Choice(scores, (0.0, log_prior))
-        return BoundedSum(self.walk.ratio, columns, size=1, clip=self.clip, state=state)
-
-    def accepts(self, release: Release, log_prior: float, rng: np.random.Generator) -> bool:
-        answer = float(release.value[0])
-        match self.acceptance:
-            case "barker":
-                return answer == 1
-            case "penalty":
-                return np.log(rng.random()) < answer + log_prior - release.noise[0].scale ** 2 / 2
-            case "metropolis":
-                return np.log(rng.random()) < answer / self.temperature + log_prior
+def barker_query(
+    walk: Walk, here: np.ndarray, there: np.ndarray, clip: float, log_prior: float
+) -> Choice:
+    """Whether to stay (0) or to go (1), given the log prior ratio of going."""
+    scores = BoundedSum(
+        Kernel(f"{walk.ratio.name}.two_sided"),
+        walk.columns,
+        size=2,
+        clip=clip,
+        geometry="box",
+        state=walk.state(here, there),
+    )
+    return Choice(scores, (0.0, log_prior))
 
 
 @dataclass(frozen=True)
@@ -186,8 +179,8 @@ class MetropolisState:
 
     task: Task
     walk: Walk
-    rule: Rule
     length: float
+    clip: float
     here: np.ndarray
     step: int = 0
     release: Release | None = None

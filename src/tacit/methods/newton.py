@@ -26,7 +26,6 @@ from tacit.spec.mechanisms import Exact, Gaussian
 from tacit.spec.packing import symmetric
 from tacit.spec.plan import Plan, Steps
 from tacit.spec.release import Release
-from tacit.spec.schema import Schema
 from tacit.spec.sums import BoundedSum
 
 _WITH_HESSIAN = 3  # the Hessian is asked for in every third iteration: it changes little
@@ -65,57 +64,18 @@ CURVATURE = 2.0
 
 
 @dataclass(frozen=True)
-class Questions:
-    """A logistic regression whose log-likelihood has the gradient `constant` - `gradient(theta)`.
-
-    `constant` does not depend on the coefficients and is asked once. `gradient_and_hessian` is
-    followed by `CURVATURE` times the packed negative Hessian: one block, each unit's contribution
-    bounded as a whole, with no more noise than `gradient` has. It takes longer. `spread` is the
-    prior standard deviation of a coefficient.
-    """
-
-    design: Design
-    constant: BoundedSum
-    gradient: BoundedSum
-    gradient_and_hessian: BoundedSum
-    spread: float
-
-    @classmethod
-    def of(cls, model: Any, schema: Schema) -> Questions:
-        design = model.design(schema, squares=True)
-        # A row's gradient is y - 1/2 against x, less p - 1/2: both within 1/2 whatever the row.
-        half, size = 0.5 * schema.max_rows_per_unit, design.size
-        columns, start = (*model.features, model.target), (np.zeros(size), *design.encoding)
-
-        def asked(kernel: str, size: int, state: tuple[np.ndarray, ...]) -> BoundedSum:
-            name = Kernel(f"logistic.{kernel}")
-            return BoundedSum(name, columns, size=size, clip=half, state=state)
-
-        return cls(
-            design,
-            asked("gradient_constant", size, design.encoding),
-            asked("gradient", size, start),
-            asked("gradient_and_hessian", size + size * (size + 1) // 2, start),
-            model.prior_scale * design.radius,
-        )
-
-    def at(self, theta: np.ndarray, *, hessian: bool) -> BoundedSum:
-        question = self.gradient_and_hessian if hessian else self.gradient
-        return question.at((theta, *self.design.encoding))
-
-
-@dataclass(frozen=True)
 class NewtonState:
     """What was released so far, and where the next question is asked.
 
     `constant` is the answer to the first question, `gradients` and `curvatures` those of the
     iterations, `last` the gradient of the last question. `spread` is the standard deviation of the
-    coefficients as estimated so far.
+    coefficients as estimated so far, `prior` before that.
     """
 
     task: Task
-    questions: Questions
+    design: Design
     schedule: NewtonSchedule
+    prior: float
     spread: float
     theta: np.ndarray
     ridge: float = 0.0
@@ -166,23 +126,24 @@ class PrivateNewton:
 
     def plan(self, task: Task) -> Spending:
         state = self.start(task)
-        question = state.questions.gradient_and_hessian
+        question = _question(state, "gradient_and_hessian")
         return Spending((self._plan(state, question.numbers),), (question,))
 
     def start(self, task: Task) -> NewtonState:
-        questions = Questions.of(task.model, task.schema)
-        size = questions.design.size
-        schedule = _FEW if size <= _MOST_OF_FEW else _MANY
+        design = task.model.design(task.schema, squares=True)
+        schedule = _FEW if design.size <= _MOST_OF_FEW else _MANY
         if self.steps is not None:
             schedule = replace(schedule, iterations=self.steps)
-        return NewtonState(task, questions, schedule, questions.spread, np.zeros(size))
+        prior = task.model.prior_scale * design.radius
+        return NewtonState(task, design, schedule, prior, prior, np.zeros(design.size))
 
     def ask(self, state: NewtonState) -> BoundedSum:
-        if state.constant is None:
-            return state.questions.constant
         done = len(state.gradients)
-        hessian = done == state.schedule.iterations or done % _WITH_HESSIAN == 0
-        return state.questions.at(state.theta, hessian=hessian)
+        if state.constant is None:
+            return _question(state, "gradient_constant")
+        if done < state.schedule.iterations and done % _WITH_HESSIAN:
+            return _question(state, "gradient")
+        return _question(state, "gradient_and_hessian")
 
     def tell(self, state: NewtonState, release: Release) -> NewtonState:
         schedule, done = state.schedule, len(state.gradients)
@@ -199,7 +160,7 @@ class PrivateNewton:
         recent = Curvature.mean(curvatures[len(curvatures) // 2 :])
         ridge = schedule.ridge * best_ridge(recent, variance, state.spread)
         theta = next_iterate(gradient, recent, ridge)
-        spread, _ = estimate_spread(theta, recent, variance, ridge, state.questions.spread)
+        spread, _ = estimate_spread(theta, recent, variance, ridge, state.prior)
         if len(gradients) == schedule.iterations:  # the last question: at the mean of late iterates
             late = [each.at for each in _late(gradients, schedule)[1:]]
             theta = np.mean([*late, theta], axis=0)
@@ -221,7 +182,7 @@ class PrivateNewton:
             last,
             Curvature.mean([*recent, _curvature(state.release, len(last.at))]),
             state.ridge,
-            state.questions.spread,
+            state.prior,
             how.chains * how.draws,
             np.random.default_rng(how.seed),
             aware=how.noise == "aware",
@@ -248,6 +209,24 @@ class PrivateNewton:
 
         budget = Budget(self.epsilon, self.delta)
         return largest_plan(less_noise, budget, state.task.schema.neighbours)
+
+
+def _question(state: NewtonState, kernel: str) -> BoundedSum:
+    """A part of the gradient at theta, which is "gradient_constant" less "gradient".
+
+    The Hessian, packed and times `CURVATURE`, follows the gradient in one block, each unit's
+    contribution bounded as a whole: it has no more noise than the gradient alone, and takes longer.
+    """
+    model, schema, size = state.task.model, state.task.schema, state.design.size
+    encoding = state.design.encoding
+    return BoundedSum(
+        Kernel(f"logistic.{kernel}"),
+        (*model.features, model.target),
+        size=size + size * (size + 1) // 2 if kernel.endswith("hessian") else size,
+        # A row's gradient is y - 1/2 against x, less p - 1/2: both within 1/2 whatever the row.
+        clip=0.5 * schema.max_rows_per_unit,
+        state=encoding if kernel.endswith("constant") else (state.theta, *encoding),
+    )
 
 
 def _gradient(constant: Release, rest: Release, theta: np.ndarray) -> NoisyGradient:

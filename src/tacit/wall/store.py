@@ -1,4 +1,4 @@
-"""The SQLite file of a ledger: its tables, its creation, and one consistent session at a time.
+"""A SQLite file, a ledger or the answers beside it: its creation, and one session at a time.
 
 Every session opens the file anew, so that nothing is shared across a fork.
 """
@@ -18,20 +18,22 @@ from tacit.spec.errors import LedgerError
 _VERSION = 4
 _APPLICATION = 0x7AC17
 _WAIT_SECONDS = 30.0
-_TABLES = """
+_TABLES = """\
 CREATE TABLE entries (seq INTEGER PRIMARY KEY, body TEXT NOT NULL, hash TEXT NOT NULL);
 CREATE TABLE releases (name TEXT NOT NULL, body TEXT NOT NULL);
 CREATE TABLE head (seq INTEGER NOT NULL, hash TEXT NOT NULL);
 """
-_EXPECTED = [(line.rstrip(";"),) for line in _TABLES.split("\n") if line]  # and nothing else
 
 Fill = Callable[[sqlite3.Connection], object]
 
 
 class Store:
-    """One ledger file, or ":memory:", which only the process that made it can use."""
+    """One file, or ":memory:", which only the process that made it can use."""
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], what: str = "ledger", tables: str = _TABLES
+    ) -> None:
+        self.what, self._tables = what, tables
         self.path = Path(os.path.realpath(path))  # proof: one-name
         self._lock = threading.RLock()
         self._process = os.getpid()
@@ -40,7 +42,7 @@ class Store:
             self._memory = sqlite3.connect(
                 ":memory:", isolation_level=None, check_same_thread=False
             )
-            self._memory.executescript(_TABLES)
+            self._memory.executescript(tables)
 
     @property
     def durable(self) -> bool:
@@ -63,7 +65,7 @@ class Store:
                 with _connected(draft) as connection:
                     connection.execute(f"PRAGMA user_version={_VERSION}")
                     connection.execute(f"PRAGMA application_id={_APPLICATION}")
-                    connection.executescript(_TABLES)
+                    connection.executescript(self._tables)
                     fill(connection)
                 with suppress(FileExistsError):  # another process was first: its pins are checked
                     os.link(draft, self.path)
@@ -72,7 +74,7 @@ class Store:
             os.close(handle)
         except (OSError, sqlite3.Error) as error:
             why = error.strerror if isinstance(error, OSError) else error
-            raise LedgerError(f"Cannot create the ledger {self.path}: {why}.") from None
+            raise LedgerError(f"Cannot create the {self.what} {self.path}: {why}.") from None
 
     @contextmanager
     def session(self, begin: str, outcome: str) -> Iterator[sqlite3.Connection]:
@@ -90,7 +92,8 @@ class Store:
                         if connection.in_transaction:
                             connection.execute("ROLLBACK")
             except (sqlite3.Error, UnicodeDecodeError) as error:
-                raise LedgerError(f"The ledger {self.path} is {_state(error)}. {outcome}") from None
+                state = _state(error) or f"unreadable or not a {self.what}"
+                raise LedgerError(f"The {self.what} {self.path} is {state}. {outcome}") from None
 
     @contextmanager
     def _connection(self, outcome: str) -> Iterator[sqlite3.Connection]:
@@ -103,9 +106,12 @@ class Store:
         with _connected(self.path) as connection:
             version = connection.execute("PRAGMA user_version").fetchone()[0]
             kind = connection.execute("PRAGMA application_id").fetchone()[0]
-            tables = connection.execute("SELECT sql FROM sqlite_master").fetchall()
-            if (kind, version, tables) != (_APPLICATION, _VERSION, _EXPECTED):
-                raise LedgerError(f"{self.path} is not a ledger of this version of Tacit.")
+            found = connection.execute("SELECT sql FROM sqlite_master WHERE sql NOT NULL")
+            tables = "".join(f"{sql};\n" for (sql,) in found)
+            if (kind, version, tables) != (_APPLICATION, _VERSION, self._tables):
+                raise LedgerError(
+                    f"{self.path} is not a {self.what} of this version of Tacit. {outcome}"
+                )
             yield connection
 
     def _check_links(self, outcome: str) -> None:
@@ -122,11 +128,11 @@ class Store:
                             draft.unlink()
                 links = self.path.stat().st_nlink
         except OSError as error:
-            why = f"unreadable or not a ledger: {error.strerror}"
-            raise LedgerError(f"The ledger {self.path} is {why}. {outcome}") from None
+            why = f"unreadable or not a {self.what}: {error.strerror}"
+            raise LedgerError(f"The {self.what} {self.path} is {why}. {outcome}") from None
         if links > 1:
             raise LedgerError(
-                f"The ledger {self.path} has {links} hard links: remove the other names. {outcome}"
+                f"The {self.what} {self.path} has {links} hard links: remove others. {outcome}"
             )
 
 
@@ -141,7 +147,7 @@ def _state(error: Exception) -> str:
         case sqlite3.SQLITE_IOERR:
             return "on a disk that is full or fails"
         case _:
-            return "unreadable or not a ledger"
+            return ""
 
 
 @contextmanager
@@ -154,7 +160,7 @@ def _connected(path: Path) -> Iterator[sqlite3.Connection]:
         # proof: charge-then-read
         connection.execute("PRAGMA synchronous=EXTRA")
         if connection.execute("PRAGMA journal_mode").fetchone() != ("delete",):
-            raise LedgerError(f"The ledger {path} has another journal than Tacit gave it.")
+            raise LedgerError(f"{path} has another journal than Tacit gave it.")
         yield connection
     finally:
         connection.close()

@@ -159,7 +159,7 @@ def test_answers_that_are_gone_are_not_given_anew(path):
     asked(lease, [0.1])
     left = home.remaining
     (path.parent / "l.ledger.answers").unlink()
-    with pytest.raises(tacit.errors.LedgerError, match="cannot be read or written"):
+    with pytest.raises(tacit.errors.LedgerError, match="unreadable or not a file of answers"):
         asked(lease, [0.2])
     for _ in range(2):  # the second time there is a file again
         with pytest.raises(tacit.errors.LedgerError, match=r"are gone from .*another name"):
@@ -204,7 +204,7 @@ def test_an_answer_that_cannot_be_stored_is_not_handed_out(path):
     answers = path.parent / "l.ledger.answers"
     kept = answers.read_bytes()
     answers.write_bytes(b"not a database" * 100)
-    with pytest.raises(tacit.errors.LedgerError, match="cannot be read or written"):
+    with pytest.raises(tacit.errors.LedgerError, match="unreadable or not a file of answers"):
         asked(lease, [0.2])
     answers.write_bytes(kept)
     assert len(asked(lease, [0.2, 0.3])) == 2

@@ -17,13 +17,7 @@ import sqlite3
 import threading
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import (
-    AbstractContextManager,
-    closing,
-    contextmanager,
-    nullcontext,
-    suppress,
-)
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -39,19 +33,20 @@ from tacit.spec.release import Release
 from tacit.spec.wire import digest, from_json, to_json
 from tacit.wall.shield import without_locals
 from tacit.wall.steps.lease import Lease
+from tacit.wall.store import Store
 
-_TABLES = """CREATE TABLE facts (sha256 TEXT PRIMARY KEY, text TEXT);
-CREATE TABLE answers (
-    lease TEXT, step INTEGER, question TEXT, facts TEXT, integers BLOB, time TEXT, sha256 TEXT,
-    PRIMARY KEY (lease, step));"""
+_TABLES = """\
+CREATE TABLE facts (sha256 TEXT PRIMARY KEY, text TEXT);
+CREATE TABLE answers (lease TEXT, step INTEGER, question TEXT, facts TEXT, integers BLOB, \
+time TEXT, sha256 TEXT, PRIMARY KEY (lease, step));
+"""
 _FOUND = """SELECT question, text, integers, time, answers.sha256
     FROM answers LEFT JOIN facts ON facts.sha256 = facts WHERE lease = ? AND step = ?"""
 _GIVE_WAY = """UPDATE answers SET facts = NULL, integers = x''
     WHERE lease = ? AND step >= ? AND step < ?"""
 _UNUSED = "DELETE FROM facts WHERE sha256 NOT IN (SELECT facts FROM answers WHERE facts NOT NULL)"
 _BEGUN, _STATE = -1, -2  # the steps under which a lease and a state are entered
-_UNREAD = "No data were read; run again under the same name, which is not charged again."
-_APPLICATION = 0x7AC19
+_AGAIN = "Run again under the same name once it can be used: nothing more is charged."
 
 
 class Answer(NamedTuple):
@@ -108,37 +103,23 @@ class AnswerStore:
 
     def __init__(self, ledger: Path | None) -> None:
         self.path = None if ledger is None else ledger.with_name(ledger.name + ".answers")
-        self._lock, self._process = threading.RLock(), os.getpid()
-        self._memory: sqlite3.Connection | None = None
-        if ledger is None:
-            self._memory = sqlite3.connect(
-                ":memory:", isolation_level=None, check_same_thread=False
-            )
-            self._memory.executescript(_TABLES)
+        self._file = Store(self.path or ":memory:", "file of answers", _TABLES)
 
     def check(self) -> None:
         """Refuse whatever else is in the file's place, before a charge."""
-        if self.path is not None and os.path.lexists(self.path):
-            try:
-                if self.path.is_symlink() or not self.path.is_file():
-                    raise sqlite3.DatabaseError
-                with closing(self._connected()) as connection:
-                    own = connection.execute("PRAGMA application_id").fetchone() == (_APPLICATION,)
-                if not own:
-                    raise sqlite3.DatabaseError
-            except sqlite3.Error:
-                raise LedgerError(
-                    f"Expected a file of answers at {self.path}, beside the ledger: move away what "
-                    "is there. Nothing was charged."
-                ) from None
+        if self.path is None or not os.path.lexists(self.path):
+            return
+        if self.path.is_symlink() or not self.path.is_file():
+            raise LedgerError(f"{self.path} is not a file of answers. Nothing was charged.")
+        with self._file.session("BEGIN", "Nothing was charged."):
+            pass
 
     def begin(self, lease: str) -> str:
         """Enter a lease, unless it is there; the random text that it was entered with.
 
         The ledger holds that text too: were this file lost, or made anew, the two would differ.
         """
-        if self.path is not None and not self.path.exists():
-            self._create()
+        self._file.create(lambda connection: None)
         with self._session() as connection:
             entered = Answer.sealed(secrets.token_hex(16), "", b"")
             return _inserted(connection, lease, _BEGUN, entered).question
@@ -172,50 +153,12 @@ class AnswerStore:
         if entry is None or entry.question != begun:
             raise LedgerError(f"The answers that were given before are gone from {self.path}.")
 
-    def _create(self) -> None:
-        """Make the file whole under another name, then link it: it is never seen half made."""
-        assert self.path is not None
-        draft = self.path.with_name(f".{self.path.name}-{secrets.token_hex(8)}")
-        try:
-            draft.touch(mode=0o600)
-            with closing(sqlite3.connect(draft)) as connection:
-                connection.execute(f"PRAGMA application_id={_APPLICATION}")
-                connection.executescript(_TABLES)
-            with suppress(FileExistsError):  # another process was first
-                os.link(draft, self.path)
-        except (sqlite3.Error, OSError):
-            raise LedgerError(f"Cannot create {self.path}. {_UNREAD}") from None
-        finally:
-            draft.unlink(missing_ok=True)
-
-    def _connected(self) -> sqlite3.Connection:
-        assert self.path is not None
-        address = f"{self.path.absolute().as_uri()}?mode=rw"  # never creates
-        return sqlite3.connect(address, uri=True, timeout=30.0, isolation_level=None)
-
     @contextmanager
     def _session(self) -> Iterator[sqlite3.Connection]:
         """A write transaction, committed if nothing was raised."""
-        if self._memory is not None and os.getpid() != self._process:
-            raise LedgerError("A ':memory:' ledger cannot be used after a fork.")
-        try:
-            with self._lock, self._connection() as connection:
-                connection.execute("PRAGMA synchronous=EXTRA")
-                connection.execute("BEGIN IMMEDIATE")
-                try:
-                    yield connection
-                    connection.execute("COMMIT")
-                finally:
-                    if connection.in_transaction:
-                        connection.execute("ROLLBACK")
-        except (sqlite3.Error, OSError):
-            raise LedgerError(
-                f"The answers beside the ledger ({self.path}) cannot be read or written. Run again "
-                "under the same name once they can be: nothing more is charged."
-            ) from None
-
-    def _connection(self) -> AbstractContextManager[sqlite3.Connection]:
-        return closing(self._connected()) if self._memory is None else nullcontext(self._memory)
+        with self._file.session("BEGIN IMMEDIATE", _AGAIN) as connection:
+            yield connection
+            connection.execute("COMMIT")
 
 
 def _found(connection: sqlite3.Connection, lease: str, step: int) -> Answer | None:
