@@ -73,25 +73,14 @@ def demo(
     _out.print(f"Simulated a table of hospital incidents: {folder / 'incidents.csv'}")
     _out.print(f"What may be asked of it, and at what price: {folder / 'study.toml'}\n")
     study = Study.load(folder / "study.toml")
-    wall = _wall(study)
-    for analysis in study.analyses:
-        posterior = run_analysis(analysis, wall)
-        write_results(posterior, study.output / analysis.name)
-        _print_posterior(analysis.name, posterior, truth[analysis.name])
-    _out.print(f"Budget left: {wall.remaining}. Results: {study.output}")
+    _run(study, truth)
     _out.print(f"Now try: tacit ledger show {study.ledger}")
 
 
 @app.command()
 def run(study_path: StudyPath) -> None:
     """Release, fit and write the results of every analysis of a study."""
-    study = Study.load(study_path)
-    wall = _wall(study)
-    for analysis in study.analyses:
-        posterior = run_analysis(analysis, wall)
-        write_results(posterior, study.output / analysis.name)
-        _print_posterior(analysis.name, posterior)
-    _out.print(f"Budget left: {wall.remaining}. Results: {study.output}")
+    _run(Study.load(study_path), {})
 
 
 @app.command()
@@ -200,7 +189,9 @@ def show(path: LedgerPath) -> None:
         table.add_row(*(Text("" if value is None else str(value)) for value in values))
     _out.print(table)
     chain = ledger.read()
-    _out.print(f"Protects {_unit(chain.pins)}, neighbours {chain.pins.get('neighbours')}")
+    unit, rows = chain.pins.get("unit"), chain.pins.get("max_rows_per_unit")
+    protected = "one row" if unit is None else f"{unit} ({rows} rows each)"
+    _out.print(f"Protects {protected}, neighbours {chain.pins.get('neighbours')}")
     _out.print(f"Budget: {chain.limit}\nSpent:  {chain.spent}\nLeft:   {chain.left}")
     _out.print(f"Head:   {chain.head}")
 
@@ -255,9 +246,13 @@ def _wall(study: Study) -> Wall:
     return Wall(study.source, study.schema, budget=study.budget, ledger=study.ledger)
 
 
-def _unit(pins: dict[str, object]) -> str:
-    unit = pins.get("unit")
-    return "one row" if unit is None else f"{unit} ({pins.get('max_rows_per_unit')} rows each)"
+def _run(study: Study, truth: dict[str, dict[str, float]]) -> None:
+    wall = _wall(study)
+    for analysis in study.analyses:
+        posterior = run_analysis(analysis, wall)
+        write_results(posterior, study.output / analysis.name)
+        _print_posterior(analysis.name, posterior, truth.get(analysis.name))
+    _out.print(f"Budget left: {wall.remaining}. Results: {study.output}")
 
 
 def _print_posterior(

@@ -76,7 +76,7 @@ def resolve(model: Any, wall: Releaser, how: Any) -> Method[Any]:
         case Exact() if suits(PrivateNewton, model):
             return PrivateNewton.exact()
         case Exact() if suits(VIPS, model):
-            return VIPS.exact()
+            return VIPS(noise_multiplier=0)
         case _ if isinstance(how, NOISE):
             method: Any = Statistics(how)
         case _ if isinstance(how, METHODS):

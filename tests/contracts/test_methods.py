@@ -4,6 +4,7 @@ A new method joins by being listed in METHODS and given an example here.
 """
 
 import json
+import re
 from dataclasses import asdict
 
 import pandas as pd
@@ -132,6 +133,27 @@ def test_a_study_plans_pays_once_and_is_replayed(method, name, data, tmp_path):
     assert "epsilon" in str(planned)
     assert planned.tiers[0] == "statistics"
     assert asdict(planned)["steps"] >= 1
+
+
+# The statistics of these take a minute, and tests/contracts/test_models.py asks for their draws.
+QUICK = [p for p in PAIRS if p not in (("Statistics", "HMM"), ("Statistics", "MarkovRandomField"))]
+
+
+@pytest.mark.parametrize(("method", "name"), QUICK)
+def test_draws_and_chains_are_honoured_or_refused_before_anything_is_paid(
+    method, name, data, tmp_path
+):
+    (analysis,) = Study.load(write(tmp_path, data, method, name)).analyses
+    public = tacit.Public(str(data), schema("replace_one"), seed=1)
+    options = {"draws": 30, "chains": 2, "seed": 1, "progress": False}
+    try:
+        posterior = tacit.fit(analysis.model, public, analysis.how, **options)
+    except tacit.errors.ModelError as error:
+        refusal = str(error)
+    else:
+        assert {draws.shape[:2] for draws in posterior.draws.values()} == {(2, 30)}
+        return
+    assert re.match(r"Expected no draws= beside \w+: its draws are those that are paid", refusal)
 
 
 def test_options_are_those_of_the_constructor(data, tmp_path):

@@ -51,7 +51,7 @@ def rich(model, held, runs, temperatures):
 
 def powers_of(method, model, held):
     law = model.draw_query(held, truncation=CUT, draws=1, temper_prior=False).law
-    return method._powers(method._plan(held), law, held)
+    return method.powers(law, held)
 
 
 def evidences(model, held, repeats, runs=8, temperatures=3, data=DATA):

@@ -125,9 +125,14 @@ class AnnealedImportance:
 
     def _gains(self, state: AnnealedState) -> np.ndarray:
         """The log weight of run i is the sum over rows of gains[i, level of the row]."""
-        schema = state.task.schema
-        powers = self._powers(self._plan(schema), state.law, schema)
+        powers = self.powers(state.law, state.task.schema)
         return np.einsum("j,jik->ik", np.diff(powers), np.log(np.stack(state.places[:-1])))
+
+    def powers(self, law: TruncatedDirichlet, schema: Schema) -> np.ndarray:
+        """The likelihood's power at each draw: the inverse of its temperature."""
+        draws: list[Any] = [steps.mechanism for steps in self._plan(schema).steps[:-1]]
+        each = np.array([float(m.epsilon) for m in draws]) / draw_range(law, schema)
+        return np.concatenate([[0.0], np.minimum(1.0, each)])
 
     def _plan(self, schema: Schema) -> Plan:
         """Colder draws cost more, and the weights as much as the dearest draw."""
@@ -143,12 +148,6 @@ class AnnealedImportance:
             return Plan(*draws, weighing, delta=self.delta)
 
         return largest_plan(make, Budget(self.epsilon, self.delta), schema.neighbours)
-
-    def _powers(self, plan: Plan, law: TruncatedDirichlet, schema: Schema) -> np.ndarray:
-        """The likelihood's power at each draw: the inverse of its temperature."""
-        span = draw_range(law, schema)
-        each = [float(s.mechanism.epsilon) for s in plan.steps[:-1]]  # type: ignore[union-attr]
-        return np.concatenate([[0.0], np.minimum(1.0, np.array(each) / span)])
 
 
 @dataclass(frozen=True)

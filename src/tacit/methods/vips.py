@@ -111,11 +111,6 @@ class VIPS:
             settle(self, sampling=Everyone() if self.sampling.rate == 1 else self.sampling)
         one_of(self.accountant, "accountant", Accountant)
 
-    @classmethod
-    def exact(cls) -> VIPS:
-        """Without noise, for public data: what `tacit.Exact()` means."""
-        return cls(noise_multiplier=0)
-
     def plan(self, task: Task) -> Spending:
         fit = self._fit(task)
         question = fit.preview(task)
