@@ -88,7 +88,8 @@ def plan(
     the wall must allow: statistics
     Counts: noise of sd 5.64 on a number
     """
-    empty = Public({name: [] for name in _columns(schema)}, schema)
+    names = [column.name for column in schema.columns]
+    empty = Public({name: [] for name in (*names, schema.unit) if name is not None}, schema)
     method: Any = resolve(model, empty, how)
     if getattr(method, "needs_units", False) and not (n_units or schema.max_units):
         raise ModelError(f"Expected n_units=, about how many there are, to plan {how!r}.")
@@ -106,10 +107,6 @@ def plan(
         {type(query).__name__: _sd(query, spending, empty) for query in spending.questions},
         tuple(tier for tier in ("statistics", "steps", "draws") if tier in tiers),
     )
-
-
-def _columns(schema: Schema) -> list[str]:
-    return [column.name for column in schema.columns] + [schema.unit] * (schema.unit is not None)  # type: ignore[list-item]
 
 
 def _cost(payment: Once | Plan, query: Query, schema: Schema, empty: Public) -> Budget:

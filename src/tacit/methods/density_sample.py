@@ -7,7 +7,7 @@ within the public domain. It is a choice: the wall enforces it, whatever the row
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,6 @@ from tacit.spec.errors import ModelError
 from tacit.spec.programs import Program
 from tacit.spec.schema import Schema
 
-Values = Callable[[np.ndarray, np.ndarray], np.ndarray]
 GRID_POINTS = 1001
 _ROWS, _PLACES = 64, 32
 _WORK = 10_000  # rows times parameters
@@ -157,37 +156,36 @@ def _tried(region: Box | Ball, gradient: np.ndarray) -> np.ndarray:
     return np.array([region.centre, region.centre + along, region.centre - along, *inside])
 
 
-def _log_likelihood(likelihood: Likelihood, columns: Sequence[Column]) -> Values:
+def _log_likelihood(
+    likelihood: Likelihood, columns: Sequence[Column]
+) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
     """The log-likelihood of rows, each at its own places (row, place, parameter)."""
+    state = (np.zeros(likelihood.size), *likelihood.constants)
     if isinstance(likelihood.kernel, Program):
-        return partial(_by_program, likelihood.kernel, likelihood.constants)
+        program = likelihood.kernel
+        theta, *rest = program.leaves(state)
+
+        def by_program(rows: np.ndarray, places: np.ndarray) -> np.ndarray:
+            typed = rows.astype(program.dtype), places.astype(theta.dtype)
+            with program.precision():
+                return np.asarray(_mapped(program)(*typed, tuple(rest)), float)[..., 0]
+
+        return by_program
     kernel = KERNELS.get(likelihood.kernel.name)
     if not isinstance(kernel, RowKernel):
         raise ModelError(f"Expected a kernel of rows, got {likelihood.kernel.name!r}.")
-    state = kernel.frozen((np.zeros(likelihood.size), *likelihood.constants))
-    kernel.check(state, columns, [(1,)])  # it runs without index checks
-    return partial(_by_kernel, kernel, state[1:])
+    _, *constants = kernel.frozen(state)
+    kernel.check(kernel.frozen(state), columns, [(1,)])  # it runs without index checks
 
-
-def _by_kernel(
-    kernel: RowKernel, constants: tuple[np.ndarray, ...], rows: np.ndarray, places: np.ndarray
-) -> np.ndarray:
-    found = np.zeros((*places.shape[:2], 1))
-    for i, row in enumerate(rows):
-        for j, place in enumerate(places[i]):
-            theta = np.array(place, float)
+    def by_kernel(rows: np.ndarray, places: np.ndarray) -> np.ndarray:
+        found = np.zeros((*places.shape[:2], 1))
+        for i, j in np.ndindex(places.shape[:2]):
+            theta = np.array(places[i, j], float)
             theta.setflags(write=False)  # as the constants are
-            kernel.function(row.copy(), (theta, *constants), found[i, j])
-    return found[..., 0]
+            kernel.function(rows[i].copy(), (theta, *constants), found[i, j])
+        return found[..., 0]
 
-
-def _by_program(
-    program: Program, constants: tuple[np.ndarray, ...], rows: np.ndarray, places: np.ndarray
-) -> np.ndarray:
-    theta, *rest = program.leaves((places[0, 0], *constants))
-    typed = rows.astype(program.dtype), places.astype(theta.dtype)
-    with program.precision():
-        return np.asarray(_mapped(program)(*typed, tuple(rest)), float)[..., 0]
+    return by_kernel
 
 
 @lru_cache(maxsize=16)

@@ -110,18 +110,14 @@ class Spending:
 
     @property
     def trials(self) -> tuple[tuple[Query, Mechanism], ...]:
-        """Each question with a mechanism that it can be quoted for."""
-        once = [payment.mechanism for payment in self.payments if isinstance(payment, Once)]
-        plans = [payment for payment in self.payments if isinstance(payment, Plan)]
-        exact = any(isinstance(steps.mechanism, Exact) for plan in plans for steps in plan.steps)
-        later = [_trial(query, exact) for query in self.questions[len(once) :]]
-        return tuple(zip(self.questions, [*once, *later], strict=True))
-
-
-def _trial(query: Query, exact: bool) -> Mechanism:
-    if exact:
-        return Exact()
-    return Gaussian(1, "1e-6") if isinstance(query, BoundedSum) else Exponential(1)
+        """Each question with a mechanism that it can be quoted for: its own, or one of its form."""
+        found: list[Mechanism] = [p.mechanism for p in self.payments if isinstance(p, Once)]
+        steps = [some for p in self.payments if isinstance(p, Plan) for some in p.steps]
+        exact = any(isinstance(some.mechanism, Exact) for some in steps)
+        for query in self.questions[len(found) :]:
+            noise = Gaussian(1, "1e-6") if isinstance(query, BoundedSum) else Exponential(1)
+            found.append(Exact() if exact else noise)
+        return tuple(zip(self.questions, found, strict=True))
 
 
 class Method(Protocol[State]):

@@ -89,9 +89,14 @@ class OnePosteriorSample(OneQuestion):
         if self._by_likelihood(model):
             if self.temper_prior:
                 raise ModelError("Expected temper_prior=False: this prior is kept as it is.")
-            options: dict[str, Any] = {"width": self.width, "steps": self.steps}
-            options |= {"truncation": self.truncation, "draws": self.draws}
-            return density_query(model.likelihood(schema), schema, **options)
+            return density_query(
+                model.likelihood(schema),
+                schema,
+                truncation=self.truncation,
+                width=self.width,
+                steps=self.steps,
+                draws=self.draws,
+            )
         for what in ("width", "steps"):
             if getattr(self, what) is not None:
                 name = type(model).__name__
