@@ -2,7 +2,7 @@
 
 All their knowledge of the data are sums of clipped gradients with noise, so a walk of T steps costs
 what T such sums cost, whatever it does with them and whether or not it has converged. A model needs
-`gradients(schema)`, a `tacit.spec.gradients.Gradients`. A sampler is a `GradientSampler` with its
+`gradients(schema)`, a `tacit.spec.walks.Gradients`. A sampler is a `GradientSampler` with its
 own `limits` and `step`, and `begin` if it carries more along than a place (`sgld.py`).
 
 They share these options.
@@ -52,13 +52,13 @@ from tacit.spec.budget import Budget, Number
 from tacit.spec.certificate import Certificate
 from tacit.spec.checks import whole_number
 from tacit.spec.errors import BudgetError, ModelError
-from tacit.spec.gradients import Gradients
 from tacit.spec.mechanisms import Gaussian
 from tacit.spec.plan import Everyone, Plan, Steps, Subsampling, check_subsampling
 from tacit.spec.programs import Program
 from tacit.spec.release import Release
 from tacit.spec.schema import Neighbours
 from tacit.spec.sums import BoundedSum
+from tacit.spec.walks import Gradients
 
 # How many times a walk must be able to forget its start, in the stiffest direction that the public
 # curvature knows of. Where privacy noise allows less, the temperature is raised. (SGLD of 500 steps
@@ -280,9 +280,12 @@ class GradientSampler:
             rng = state.task.rng(state.step)
             at = self.step(state.at, release, setting, sizes[state.step], rng)
         if not np.abs(at.theta).max() < _FAR:
+            spent = added(*state.paid)
+            charged = f"Epsilon {spent.epsilon}, delta {spent.delta} had been charged for all steps"
+            public = "Nothing was charged: the data are public"
             raise ModelError(
                 f"The walk ran away at step {state.step + 1}: take a smaller step_size than "
-                f"{sizes[state.step]:.3g}. {_charged(state.paid)}"
+                f"{sizes[state.step]:.3g}. {charged if spent.data == 'private' else public}."
             )
         state.trace.append(at.theta)
         facts = {"setting": setting, "sizes": sizes, "release": release}
@@ -399,15 +402,6 @@ def _kept(trace: Sequence[np.ndarray], sizes: np.ndarray) -> np.ndarray:
     burnt = time[taken - kept - 1] if kept < taken else 0.0
     ticks = burnt + (np.arange(kept) + 0.5) / kept * (time[-1] - burnt)
     return np.array(trace)[np.minimum(np.searchsorted(time, ticks), taken - 1)]
-
-
-def _charged(paid: Sequence[Certificate]) -> str:
-    if paid[0].data != "private":
-        return "Nothing was charged: the data are public."
-    both = added(*paid)
-    return (
-        f"Epsilon {both.epsilon}, delta {both.delta} had been charged for all steps of the block."
-    )
 
 
 def _positive(value: Any, what: str) -> None:

@@ -38,9 +38,8 @@ class Hybrid:
     needs: ClassVar[tuple[str, ...]] = ("gradients", *OnePosteriorSample.needs)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.first, OnePosteriorSample) or not isinstance(
-            self.then, GradientSampler
-        ):
+        first = isinstance(self.first, OnePosteriorSample)
+        if not (first and isinstance(self.then, GradientSampler)):
             raise ModelError(
                 "Expected Hybrid(tacit.OnePosteriorSample(...), tacit.methods.SGNHT(...)), "
                 f"got {self.first!r} and {self.then!r}."

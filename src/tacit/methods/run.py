@@ -12,7 +12,6 @@ from typing import Any
 from tacit.methods.method import Once, Task
 from tacit.spec.errors import ModelError, ReplacedError
 from tacit.spec.protocols import Releaser
-from tacit.spec.wire import digest
 
 _MOST_KEPT = 20  # answers that are stored until a method's state takes their place
 
@@ -42,7 +41,8 @@ def run(
     try:
         with counting(steps, progress) as done:
             for payment in spending.payments:
-                own = part_name(name, paid, len(spending.payments))
+                parts = len(spending.payments)
+                own = name if name is None or parts == 1 else f"{name} ({paid + 1} of {parts})"
                 if isinstance(payment, Once):
                     release = releaser.release(method.ask(state), payment.mechanism, name=own)
                     state = method.tell(state, release)
@@ -62,18 +62,21 @@ def run(
 
 def stepped(method: Any, model: Any, state: Any, lease: Any) -> Any:
     """The state after one step; or after those whose answers gave way to a state."""
-    of = digest([repr(method), repr(model)])
     try:
         state = method.tell(state, lease.release(method.ask(state)))
     except ReplacedError as replaced:
-        if replaced.facts["of"] != of:
-            raise ModelError("Expected the method and the model of this name.") from None
+        if replaced.facts["of"] != [repr(method), repr(model)]:
+            raise ModelError(
+                f"Expected the method and the model that the name stands for, {replaced.facts['of']}"
+                ": choose another name. Nothing was read or spent."
+            ) from None
         return method.resume(state, replaced.facts["state"])
-    taken = lease.plan.count - lease.steps_left
-    if lease.steps_left and taken % _MOST_KEPT == 0 and hasattr(lease, "keep_state"):
-        saved = method.save(state) if hasattr(method, "save") else None
+    due = (lease.plan.count - lease.steps_left) % _MOST_KEPT == 0 and lease.steps_left
+    if due and hasattr(method, "save") and hasattr(lease, "keep_state"):
+        saved = method.save(state)
         if saved is not None:
-            lease.keep_state({"of": of, "state": saved}, since=saved["since"])
+            facts = {"of": [repr(method), repr(model)], "state": saved}
+            lease.keep_state(facts, since=saved["since"])
     return state
 
 
@@ -92,11 +95,6 @@ def task_of(
         private=releaser.remaining is not None,
         seed=secrets.randbits(64) if seed is None else seed,
     )
-
-
-def part_name(name: str | None, part: int, parts: int) -> str | None:
-    """The name of one of several payments."""
-    return name if name is None or parts == 1 else f"{name} ({part + 1} of {parts})"
 
 
 @contextmanager

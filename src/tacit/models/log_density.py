@@ -20,12 +20,12 @@ from tacit.models.numpyro_density import numpyro_density
 from tacit.posterior import Posterior
 from tacit.spec.density import DensityDraw, Likelihood
 from tacit.spec.errors import ModelError
-from tacit.spec.gradients import Gradients
 from tacit.spec.programs import Program, trace
 from tacit.spec.release import Release
 from tacit.spec.sampling import SamplingOptions
 from tacit.spec.schema import Schema
 from tacit.spec.sums import BoundedSum
+from tacit.spec.walks import Gradients
 
 _DENSE = 64  # parameters; with more, whitening all directions costs more than the gradient
 

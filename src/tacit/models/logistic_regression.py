@@ -14,7 +14,6 @@ from tacit.spec.columns import Categorical
 from tacit.spec.density import DensityDraw, Likelihood
 from tacit.spec.design import Design
 from tacit.spec.errors import ModelError, QueryError
-from tacit.spec.gradients import Gradients
 from tacit.spec.kernels import Kernel
 from tacit.spec.logistic import Logistic, LogisticDraw, LogisticMinimum, ridge_of, units_of
 from tacit.spec.release import Release
@@ -22,6 +21,7 @@ from tacit.spec.sampling import Sampling, SamplingOptions
 from tacit.spec.schema import Schema
 from tacit.spec.sums import BoundedSum
 from tacit.spec.variational import Setting, Variational
+from tacit.spec.walks import Gradients
 
 _MOST_NUMBERS = 400  # in a row: of its curvature every pair is released
 

@@ -318,7 +318,9 @@ def test_a_long_run_of_large_answers_takes_the_disk_of_a_few(tmp_path):
     np.testing.assert_array_equal(fit(60, "many")[0], topics)
     home = tacit.Wall(counts, schema, budget=tacit.Budget(3, 1e-5), ledger=tmp_path / "many")
     other = tacit.VIPS(1, 1e-6, steps=60, sampling=tacit.subsampling.Poisson(0.5), kappa=0.9)
-    with pytest.raises(tacit.errors.ModelError, match="the method and the model of this name"):
+    with pytest.raises(
+        tacit.errors.ModelError, match="the method and the model that the name stands for"
+    ):
         tacit.fit(tacit.LDA(20), home, other, name="topics", progress=False)
 
 

@@ -18,7 +18,7 @@ from tacit.methods import Hybrid, PhaseTransition, Polynomial, suits
 from tacit.methods.gradient_sampler import at_parameters, paper_multiplier
 from tacit.methods.sgfs import with_squares
 from tacit.posterior import Posterior
-from tacit.spec.gradients import Gradients
+from tacit.spec.walks import Gradients
 from tacit.subsampling import Poisson
 
 SAMPLERS = [tacit.SGLD, tacit.methods.SGHMC, tacit.methods.SGNHT, tacit.methods.SGFS]
