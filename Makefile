@@ -30,7 +30,7 @@ test: lint
 
 # For the inner loop, in under 90 seconds: what a change to the vocabulary or the wall breaks.
 check: lint
-	$(BIN)/pytest -n 2 --dist worksteal -q tests/sources tests/wall tests/test_fit.py
+	$(BIN)/pytest -n 2 --dist worksteal -q tests/sources tests/wall tests/test_fitting.py
 
 # Which lines the tests run. Tracing takes as long again as the tests themselves.
 cover: $(STAMP)

@@ -67,8 +67,8 @@ def stepped(method: Any, model: Any, state: Any, lease: Any) -> Any:
     except ReplacedError as replaced:
         if replaced.facts["of"] != [repr(method), repr(model)]:
             raise ModelError(
-                f"Expected the method and the model that the name stands for, {replaced.facts['of']}"
-                ": choose another name. Nothing was read or spent."
+                "Expected the method and the model that the name stands for, "
+                f"{' and '.join(replaced.facts['of'])}: choose another. Nothing was read or spent."
             ) from None
         return method.resume(state, replaced.facts["state"])
     due = (lease.plan.count - lease.steps_left) % _MOST_KEPT == 0 and lease.steps_left
