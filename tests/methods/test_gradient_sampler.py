@@ -19,7 +19,7 @@ from tacit.methods.gradient_sampler import at_parameters, paper_multiplier
 from tacit.methods.sgfs import with_squares
 from tacit.posterior import Posterior
 from tacit.spec.walks import Gradients
-from tacit.subsampling import Poisson
+from tacit.subsampling import Poisson, WithoutReplacement
 
 SAMPLERS = [tacit.SGLD, tacit.methods.SGHMC, tacit.methods.SGNHT, tacit.methods.SGFS]
 LOW, HIGH, SD = -6.0, 6.0, 1.0
@@ -334,6 +334,15 @@ def test_scoring_noise_is_for_both_blocks():
     assert second.scale / first.scale == pytest.approx(clip, rel=1e-6)
     alone = tacit.fit(MODEL, wall(), tacit.SGLD(0.8, 1e-6, steps=20)).releases[0].noise[0]
     assert first.scale / alone.scale == pytest.approx(math.sqrt(2), rel=1e-4)
+
+
+def test_a_batch_may_have_a_fixed_size():
+    behind = wall((2, 1e-5))
+    how = tacit.SGLD(0.8, 1e-6, steps=20, sampling=WithoutReplacement(100, 400))
+    posterior = tacit.fit(MODEL, behind, how, seed=1)
+    assert 0.79 < posterior.certificate.epsilon <= tacit.Budget("0.8").epsilon
+    assert posterior.certificate.events[0]["sampling"]["type"] == "WithoutReplacement"
+    assert tacit.SGLD(1, 1e-6, sampling=Poisson(1.0)).sampling == tacit.SGLD(1, 1e-6).sampling
 
 
 # Hybrid
