@@ -49,9 +49,13 @@ def run(
                     done(1)
                 else:
                     lease = releaser.prepay(payment, name=own)
-                    while left := lease.steps_left:
-                        state = stepped(method, model, state, lease)
-                        done(left - lease.steps_left)
+                    step = 0
+                    while step < payment.count:
+                        state, after = stepped(method, model, state, lease, step)
+                        if after % _MOST_KEPT == 0 and after < payment.count:
+                            keep(method, model, state, lease)
+                        done(after - step)
+                        step = after
                 paid += 1
     except KeyboardInterrupt:
         # What was paid for in parts may end after any of them.
@@ -60,24 +64,26 @@ def run(
     return method.posterior(state)
 
 
-def stepped(method: Any, model: Any, state: Any, lease: Any) -> Any:
-    """The state after one step; or after those whose answers gave way to a state."""
+def stepped(method: Any, model: Any, state: Any, lease: Any, step: int) -> tuple[Any, int]:
+    """The state after one more step, or after all whose answers gave way to a state."""
     try:
-        state = method.tell(state, lease.release(method.ask(state)))
+        return method.tell(state, lease.release(method.ask(state))), step + 1
     except ReplacedError as replaced:
-        if replaced.facts["of"] != [repr(method), repr(model)]:
+        of, facts = replaced.facts["of"], replaced.facts["state"]
+        if of != [repr(method), repr(model)]:
             raise ModelError(
                 "Expected the method and the model that the name stands for, "
-                f"{' and '.join(replaced.facts['of'])}: choose another. Nothing was read or spent."
+                f"{' and '.join(of)}: choose another. Nothing was read or spent."
             ) from None
-        return method.resume(state, replaced.facts["state"])
-    due = (lease.plan.count - lease.steps_left) % _MOST_KEPT == 0 and lease.steps_left
-    if due and hasattr(method, "save") and hasattr(lease, "keep_state"):
-        saved = method.save(state)
-        if saved is not None:
-            facts = {"of": [repr(method), repr(model)], "state": saved}
-            lease.keep_state(facts, since=saved["since"])
-    return state
+        return method.resume(state, facts), replaced.step
+
+
+def keep(method: Any, model: Any, state: Any, lease: Any) -> None:
+    """Store the state in place of old answers, where these are stored and the method can."""
+    saved = method.save(state) if hasattr(method, "save") else None
+    if saved is not None and hasattr(lease, "keep_state"):
+        of = [repr(method), repr(model)]
+        lease.keep_state({"of": of, "state": saved}, since=saved["since"])
 
 
 def task_of(

@@ -37,7 +37,7 @@ class ReplacedError(LedgerError):
     """A stored answer gave way to `facts`, the public state of a method after `step` answers."""
 
     def __init__(self, name: str, step: int, facts: Any) -> None:
-        self.facts = facts
+        self.step, self.facts = step, facts
         super().__init__(
             f"Old answers under the name {name!r} gave way to the state after step {step}: the "
             "method that was run under it can go on, and nothing else. Nothing was read or spent."
