@@ -159,7 +159,7 @@ def test_the_clip_grows_with_the_rows_of_a_unit():
     ((_, bound),) = LOGISTIC.gradients(several).question.blocks
     assert bound.clip == pytest.approx(2 * (np.sqrt(3) + 2))
     source = {**data, "who": np.arange(N) // 4}
-    how = tacit.SGLD(1, 1e-6, steps=4, n=N // 4)
+    how = tacit.SGLD(1, 1e-6, steps=4, n_units=N // 4)
     assert tacit.fit(LOGISTIC, tacit.Public(source, several), how).certificate.neighbours
 
 
