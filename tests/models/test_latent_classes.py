@@ -35,7 +35,7 @@ def one_class(levels, epsilon, neighbours="replace_one"):
         rng = np.random.default_rng(seed)
         x = np.where(rng.random(3000) < 0.9, 0, rng.integers(0, levels, 3000))
         public = tacit.Public({"x": x}, described, seed=seed)
-        how = tacit.VIPS(epsilon, 1e-6, n=3000)
+        how = tacit.VIPS(epsilon, 1e-6, n_units=3000)
         p = tacit.fit(model, public, how, seed=seed, draws=200, progress=False).flat("p(x)")[
             :, 0, 0
         ]

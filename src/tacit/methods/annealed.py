@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 from scipy.special import logsumexp
@@ -11,9 +11,9 @@ from scipy.special import logsumexp
 from tacit.accounting.draws import draw_range
 from tacit.accounting.plans import largest_plan
 from tacit.laws import truncated_dirichlet
-from tacit.methods.method import Spending, Task, one_of, settle
+from tacit.methods.method import Spending, Task
 from tacit.spec.budget import Budget, Number
-from tacit.spec.checks import whole_number
+from tacit.spec.checks import one_of, set_fields, whole_number
 from tacit.spec.choice import Choice
 from tacit.spec.draws import ConjugateDraw, TruncatedDirichlet
 from tacit.spec.errors import ModelError
@@ -68,14 +68,14 @@ class AnnealedImportance:
 
     def __post_init__(self) -> None:
         mechanism = Exponential(self.epsilon, self.delta)
-        one_of(self.weights, "weights", Weights)
+        one_of(self.weights, "weights", get_args(Weights), ModelError)
         if not 0 < float(self.weights_share) <= 1000:
             raise ModelError(f"Expected weights_share={self.weights_share} > 0.")
         counts = {
             "runs": whole_number(self.runs, "runs", 10, most=1000),
             "temperatures": whole_number(self.temperatures, "temperatures", 5, most=1000),
         }
-        settle(self, epsilon=mechanism.epsilon, delta=mechanism.delta, **counts)
+        set_fields(self, epsilon=mechanism.epsilon, delta=mechanism.delta, **counts)
 
     def plan(self, task: Task) -> Spending:
         task.refuse_draws(self, "runs=")

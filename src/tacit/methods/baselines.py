@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar
 
-from tacit.methods.method import OneQuestion, Spending, Task, settle
+from tacit.methods.method import OneQuestion, Spending, Task
 from tacit.spec.budget import Number
+from tacit.spec.checks import set_fields
 from tacit.spec.logistic import LogisticMinimum, Perturbed
 from tacit.spec.mechanisms import Gaussian
 
@@ -24,7 +25,7 @@ class NoisyMinimum(OneQuestion):
     noise: ClassVar[Perturbed]
 
     def __post_init__(self) -> None:
-        settle(self, epsilon=self.mechanism.epsilon, delta=self.mechanism.delta)
+        set_fields(self, epsilon=self.mechanism.epsilon, delta=self.mechanism.delta)
 
     @property
     def mechanism(self) -> Gaussian:

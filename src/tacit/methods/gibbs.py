@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tacit.accounting.plans import largest_plan
-from tacit.methods.method import OneQuestion, Spending, Task, settle
+from tacit.methods.method import OneQuestion, Spending, Task
 from tacit.spec.budget import Budget, Number
-from tacit.spec.checks import whole_number
+from tacit.spec.checks import set_fields, whole_number
 from tacit.spec.hidden_states import StateChain, StatePaths, StateProfiles, Sweep
 from tacit.spec.mechanisms import Exponential
 from tacit.spec.plan import Plan, Steps
@@ -58,7 +58,7 @@ class PrivateGibbs(OneQuestion):
     def __post_init__(self) -> None:
         default = 200 if self.assume_converged else 10
         sweeps = whole_number(self.sweeps, "sweeps", default, most=10**5)
-        settle(self, epsilon=self.mechanism.epsilon, delta=self.mechanism.delta, sweeps=sweeps)
+        set_fields(self, epsilon=self.mechanism.epsilon, delta=self.mechanism.delta, sweeps=sweeps)
 
     @property
     def mechanism(self) -> Exponential:

@@ -47,10 +47,10 @@ import numpy as np
 
 from tacit.accounting import gaussian_mu, sensitivity_factor
 from tacit.accounting.plans import least_noise
-from tacit.methods.method import Spending, Task, one_of, settle
+from tacit.methods.method import Spending, Task
 from tacit.spec.budget import Budget, Number
 from tacit.spec.certificate import Certificate
-from tacit.spec.checks import whole_number
+from tacit.spec.checks import one_of, set_fields, whole_number
 from tacit.spec.errors import BudgetError, ModelError
 from tacit.spec.mechanisms import Gaussian
 from tacit.spec.plan import Everyone, Plan, Steps, Subsampling, check_subsampling
@@ -197,7 +197,7 @@ class GradientSampler:
         blocks = whole_number(self.blocks, "blocks", 1, most=10**4)
         if steps % blocks:
             raise ModelError(f"Expected steps={steps} to be a multiple of blocks={blocks}.")
-        one_of(self.constants, "constants", Literal["accountant", "paper"])
+        one_of(self.constants, "constants", ("accountant", "paper"), ModelError)
         check_subsampling(self.sampling)
         if self.n_units is not None:
             whole_number(self.n_units, "n_units", 1, most=10**12)
@@ -214,7 +214,7 @@ class GradientSampler:
             size = Constant(float(size))
         given: dict[str, Any] = {"steps": steps, "blocks": blocks, "step_size": size}
         given["sampling"] = _EVERYONE if self.sampling.rate == 1 else self.sampling
-        settle(self, epsilon=budget.epsilon, delta=budget.delta, **given)
+        set_fields(self, epsilon=budget.epsilon, delta=budget.delta, **given)
 
     def extended(self, question: BoundedSum) -> BoundedSum:
         """The question for the gradient, and whatever else is asked for with it."""

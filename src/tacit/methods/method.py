@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, Protocol, TypeVar, get_args
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 
@@ -184,15 +184,3 @@ class OneQuestion:
 
     def posterior(self, state: Asked) -> Any:
         return state.task.model.posterior(state.release, **state.task.sampling_options)
-
-
-def settle(method: Any, **options: Any) -> None:
-    """Set options of a frozen method to what its `__post_init__` made of them."""
-    for name, value in options.items():
-        object.__setattr__(method, name, value)
-
-
-def one_of(value: Any, what: str, known: Any) -> None:
-    """Refuse a text that is not among those of a `Literal`."""
-    if value not in get_args(known):
-        raise ModelError(f"Expected {what}={value!r} among {', '.join(get_args(known))}.")

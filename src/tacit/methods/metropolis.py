@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
 from tacit.accounting.plans import largest_plan
-from tacit.methods.method import Spending, Task, one_of, settle
+from tacit.methods.method import Spending, Task
 from tacit.spec.budget import Budget, Number
-from tacit.spec.checks import whole_number
+from tacit.spec.checks import one_of, set_fields, whole_number
 from tacit.spec.choice import Choice
 from tacit.spec.errors import BudgetError, ModelError
 from tacit.spec.kernels import Kernel
@@ -67,13 +67,13 @@ class PrivateMetropolis:
 
     def __post_init__(self) -> None:
         mechanism = Exponential(self.epsilon, self.delta)
-        one_of(self.acceptance, "acceptance", Acceptance)
+        one_of(self.acceptance, "acceptance", get_args(Acceptance), ModelError)
         if self.acceptance == "penalty" and mechanism.delta == 0:
             raise BudgetError("Expected a delta for Gaussian noise, for example delta=1e-6.")
         if self.step_size is not None and not 0 < float(self.step_size) < 1e6:
             raise ModelError(f"Expected step_size={self.step_size} > 0.")
         steps = whole_number(self.steps, "steps", 1000, most=10**6)
-        settle(self, epsilon=mechanism.epsilon, delta=mechanism.delta, steps=steps)
+        set_fields(self, epsilon=mechanism.epsilon, delta=mechanism.delta, steps=steps)
 
     def plan(self, task: Task) -> Spending:
         task.refuse_draws(self, "steps=")

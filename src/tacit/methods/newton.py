@@ -17,9 +17,9 @@ from tacit.infer.newton import (
     estimate_spread,
     next_iterate,
 )
-from tacit.methods.method import Spending, Task, settle
+from tacit.methods.method import Spending, Task
 from tacit.spec.budget import Budget, Number
-from tacit.spec.checks import whole_number
+from tacit.spec.checks import set_fields, whole_number
 from tacit.spec.design import Design
 from tacit.spec.kernels import Kernel
 from tacit.spec.mechanisms import Exact, Gaussian
@@ -113,7 +113,7 @@ class PrivateNewton:
 
     def __post_init__(self) -> None:
         mechanism = Gaussian(self.epsilon, self.delta)
-        settle(self, epsilon=mechanism.epsilon, delta=mechanism.delta)
+        set_fields(self, epsilon=mechanism.epsilon, delta=mechanism.delta)
         if self.steps is not None:
             whole_number(self.steps, "steps", 1, most=1000)
 
@@ -121,7 +121,7 @@ class PrivateNewton:
     def exact(cls) -> PrivateNewton:
         """Without noise, for public data: what `tacit.Exact()` means."""
         made = cls(1, "1e-6")
-        settle(made, epsilon=None)
+        set_fields(made, epsilon=None)
         return made
 
     def plan(self, task: Task) -> Spending:

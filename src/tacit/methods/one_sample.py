@@ -7,9 +7,9 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 from tacit.methods.density_sample import density_query
-from tacit.methods.method import OneQuestion, Spending, Task, settle
+from tacit.methods.method import OneQuestion, Spending, Task
 from tacit.spec.budget import Number
-from tacit.spec.checks import whole_number
+from tacit.spec.checks import set_fields, whole_number
 from tacit.spec.density import DensityDraw
 from tacit.spec.draws import MOST_DRAWS, ConjugateDraw
 from tacit.spec.errors import ModelError
@@ -72,7 +72,7 @@ class OnePosteriorSample(OneQuestion):
 
     def __post_init__(self) -> None:
         draws = whole_number(self.draws, "draws", 1, most=MOST_DRAWS)
-        settle(self, epsilon=self.mechanism.epsilon, delta=self.mechanism.delta, draws=draws)
+        set_fields(self, epsilon=self.mechanism.epsilon, delta=self.mechanism.delta, draws=draws)
 
     @property
     def mechanism(self) -> Exponential:

@@ -11,15 +11,15 @@ import math
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import lru_cache
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
 from tacit.accounting import gaussian_mu, noise_multiplier, sensitivity_factor
 from tacit.accounting.plans import least_noise
-from tacit.methods.method import Spending, Task, one_of, settle
+from tacit.methods.method import Spending, Task
 from tacit.spec.budget import Budget, Number, delta_of
-from tacit.spec.checks import whole_number
+from tacit.spec.checks import one_of, set_fields, whole_number
 from tacit.spec.errors import BudgetError, ModelError
 from tacit.spec.mechanisms import Exact, Gaussian
 from tacit.spec.plan import (
@@ -93,11 +93,11 @@ class VIPS:
             budget = Budget(self.epsilon, 0 if self.delta is None else self.delta)
             if budget.delta == 0:
                 raise BudgetError("Expected a delta for Gaussian noise, for example delta=1e-6.")
-            settle(self, epsilon=budget.epsilon, delta=budget.delta)
+            set_fields(self, epsilon=budget.epsilon, delta=budget.delta)
         else:
             if self.epsilon is not None:
                 raise BudgetError("Expected epsilon or noise_multiplier, not both.")
-            settle(self, delta=delta_of("1e-6" if self.delta is None else self.delta))
+            set_fields(self, delta=delta_of("1e-6" if self.delta is None else self.delta))
         for what, most in (("steps", 10**7), ("n_units", 10**12)):
             if getattr(self, what) is not None:
                 whole_number(getattr(self, what), what, 1, most=most)
@@ -108,8 +108,8 @@ class VIPS:
                 raise ModelError(f"Expected {what}={value!r} to be a number >= 0.")
         if self.sampling is not None:
             check_subsampling(self.sampling)
-            settle(self, sampling=Everyone() if self.sampling.rate == 1 else self.sampling)
-        one_of(self.accountant, "accountant", Accountant)
+            set_fields(self, sampling=Everyone() if self.sampling.rate == 1 else self.sampling)
+        one_of(self.accountant, "accountant", get_args(Accountant), ModelError)
 
     def plan(self, task: Task) -> Spending:
         fit = self._fit(task)
