@@ -74,7 +74,9 @@ class Store:
             os.close(handle)
         except (OSError, sqlite3.Error) as error:
             why = error.strerror if isinstance(error, OSError) else error
-            raise LedgerError(f"Cannot create the {self.what} {self.path}: {why}.") from None
+            raise LedgerError(
+                f"Cannot create the {self.what} {self.path}: {why}. Nothing was charged."
+            ) from None
 
     @contextmanager
     def session(self, begin: str, outcome: str) -> Iterator[sqlite3.Connection]:

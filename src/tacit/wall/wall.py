@@ -177,7 +177,7 @@ class Wall:
         question = digest([event, str(cost)])
         check_header(self._source)
         if name is not None:
-            self._store.check()
+            self._store.ready()
         # proof: charge-then-read
         charge = self._ledger.charge(cost, event, name, question, takeover=True)
         certificate = self._certificate(cost, accountant, plan_events(plan), charge.mark)

@@ -16,6 +16,7 @@ from scipy.sparse import csr_matrix
 
 import tacit
 from tacit.spec.errors import ReplacedError
+from tacit.wall import store
 from tacit.wall.steps.kept import KeptLease
 
 SCHEMA = tacit.Schema(tacit.Real("x", 0, 1), neighbours="replace_one")
@@ -187,6 +188,31 @@ def test_something_else_in_the_place_of_the_answers_is_refused_before_the_charge
     assert not (path.parent / "elsewhere").exists()
     if kind == "ledger":
         assert wall(place).remaining.epsilon == 20
+
+
+@pytest.mark.parametrize("case", ["name too long", "other table", "locked", "not writable"])
+def test_answers_that_cannot_be_stored_are_refused_before_the_charge(tmp_path, case, monkeypatch):
+    path = tmp_path / ("l" * 245 if case == "name too long" else "l.ledger")
+    answers = path.with_name(path.name + ".answers")
+    held = wall(path)
+    if case == "other table":
+        held.prepay(PLAN, name="first")
+        with sqlite3.connect(answers) as connection:
+            connection.execute("CREATE TABLE more (x)")
+    if case in ("locked", "not writable"):
+        held.prepay(PLAN, name="first")
+        monkeypatch.setattr(store, "_WAIT_SECONDS", 0.1)
+    connection = sqlite3.connect(answers if case == "locked" else ":memory:")
+    connection.execute("BEGIN EXCLUSIVE")
+    if case == "not writable":
+        if os.getuid() == 0:
+            pytest.skip("root may write anywhere")
+        answers.chmod(0o400)
+    left = held.remaining
+    with pytest.raises(tacit.errors.LedgerError, match="Nothing was charged"):
+        held.prepay(PLAN, name="loop")
+    assert held.remaining == left
+    connection.close()
 
 
 def test_changed_answers_are_refused(path):

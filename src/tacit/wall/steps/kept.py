@@ -105,21 +105,20 @@ class AnswerStore:
         self.path = None if ledger is None else ledger.with_name(ledger.name + ".answers")
         self._file = Store(self.path or ":memory:", "file of answers", _TABLES)
 
-    def check(self) -> None:
-        """Refuse whatever else is in the file's place, before a charge."""
-        if self.path is None or not os.path.lexists(self.path):
-            return
-        if self.path.is_symlink() or not self.path.is_file():
+    def ready(self) -> None:
+        """Make the file where there is none and try to write to it, before a charge."""
+        other = self.path is not None and os.path.lexists(self.path)
+        if self.path and other and (self.path.is_symlink() or not self.path.is_file()):
             raise LedgerError(f"{self.path} is not a file of answers. Nothing was charged.")
-        with self._file.session("BEGIN", "Nothing was charged."):
-            pass
+        self._file.create(lambda connection: None)
+        with self._file.session("BEGIN IMMEDIATE", "Nothing was charged.") as connection:
+            _inserted(connection, "", _BEGUN, Answer.sealed("", "", b""))  # rolled back
 
     def begin(self, lease: str) -> str:
         """Enter a lease, unless it is there; the random text that it was entered with.
 
         The ledger holds that text too: were this file lost, or made anew, the two would differ.
         """
-        self._file.create(lambda connection: None)
         with self._session() as connection:
             entered = Answer.sealed(secrets.token_hex(16), "", b"")
             return _inserted(connection, lease, _BEGUN, entered).question
