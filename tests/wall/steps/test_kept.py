@@ -116,7 +116,9 @@ def test_a_step_that_another_has_answered_meanwhile_is_theirs(path, monkeypatch)
         return put(*given)
 
     monkeypatch.setattr(store, "put", late)
-    assert asked(lease, [0.1]) == answers
+    release = lease.release(question(0.1))
+    assert [float(release.value[0])] == answers
+    assert "first released 20" in str(release.certificate)
 
 
 def test_threads_take_one_step_at_a_time(path):
@@ -215,10 +217,18 @@ def test_answers_that_cannot_be_stored_are_refused_before_the_charge(tmp_path, c
     connection.close()
 
 
-def test_changed_answers_are_refused(path):
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE facts SET text = replace(text, '\"n\": 100', '\"n\": 101')",
+        "UPDATE answers SET integers = NULL",
+        "UPDATE answers SET integers = 'text'",
+    ],
+)
+def test_changed_answers_are_refused(path, change):
     asked(wall(path).prepay(PLAN, name="loop"))
     with sqlite3.connect(path.parent / "l.ledger.answers") as file:
-        file.execute("UPDATE facts SET text = replace(text, '\"n\": 100', '\"n\": 101')")
+        file.execute(change)
     with pytest.raises(tacit.errors.LedgerError, match="were changed"):
         asked(wall(path).prepay(PLAN, name="loop"))
 

@@ -162,6 +162,8 @@ class AnswerStore:
 
 def _found(connection: sqlite3.Connection, lease: str, step: int) -> Answer | None:
     row = connection.execute(_FOUND, (lease, step)).fetchone()
+    if row is not None and [type(part) for part in (row[0], *row[2:])] != [str, bytes, str, str]:
+        raise LedgerError("The stored answers were changed. Nothing was read.")
     return None if row is None else Answer(*row)
 
 
@@ -214,13 +216,14 @@ class KeptLease:
                     "prepay another plan to go on."
                 )
             stored = self._store.get(self._id, self._used)
-            again = stored is not None
+            again = True
             if stored is None:
                 # Opened anew where others have answered steps in between.
                 if self._lease is None or self._lease.steps_left != self.steps_left:
                     self._lease = self._open_lease(self._used)
                 answer = Answer.of(query, self._lease.release(query))
                 stored = self._store.put(self._id, self._begun, self._used, answer)
+                again = stored != answer  # another run was first
             stored.check(query, self._name)
             if stored.facts is None:
                 raise self._replaced()
