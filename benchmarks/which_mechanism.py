@@ -76,7 +76,7 @@ def linear_regression(n: int, rng: np.random.Generator) -> Task:
     y = np.clip(50 + (x - 5) @ truth + rng.normal(0, 8, n), 0, 100)
     u = np.column_stack([x / 5 - 1, y / 50 - 1])
     model = tacit.LinearRegression("score", ["a", "b"])
-    drawn = tacit.LinearRegression("score", ["a", "b"], sd=8)
+    drawn = tacit.LinearRegression("score", ["a", "b"], prior_sd=8)
     return Task(truth, schema, model, drawn, 1.0, "coef", moments(u))
 
 

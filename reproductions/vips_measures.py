@@ -85,7 +85,7 @@ def scored(corpus: Corpus, method: str, epsilon: float, model: dict[str, float] 
     place = {word: i for i, word in enumerate(corpus.words)}
     if model is None:
         here = [place[word] for word in ("station", "railway") if word in place]
-        size = fitted.draws["weight"][0, 0].sum(axis=1)
+        size = fitted.sizes
         liking = fitted.topics[:, here].sum(axis=1) if here else size
     else:
         here, wanted = [place[word] for word in model], np.array(list(model.values()))
@@ -96,7 +96,7 @@ def scored(corpus: Corpus, method: str, epsilon: float, model: dict[str, float] 
     return {
         "completion": fitted.perplexity(corpus.test),
         "bound": fitted.perplexity(corpus.test, "bound"),
-        "clipped": clipped(corpus, fitted.draws["weight"][0, 0].T),
+        "clipped": clipped(corpus, fitted.constants["weight"].T),
         "likeness": float(liking[one]) if model is not None else 1.0,
         "topic": {corpus.words[i]: float(fitted.topics[one, i]) for i in top},
     }

@@ -74,9 +74,9 @@ def posterior(
     transition_prior: float = 1.0,
 ) -> HiddenStatesPosterior:
     """What a method finds. Held-out cells must have no rows: OPS cannot leave them out."""
-    prior: Any = {"transition_prior": transition_prior}
+    prior: Any = {"prior_transition": transition_prior}
     if method not in (AWARE, AWARE_PURE):
-        prior["centre"] = "uniform"
+        prior["prior_centre"] = "uniform"
     model = panel.model(states, held_out, **prior)
     options: Any = {"draws": effort.draws, "chains": effort.chains, "seed": seed}
     if method == NONE:

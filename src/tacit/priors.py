@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tacit.models import model_from_description
+from tacit.models import MODELS, model_from_description
 from tacit.posterior import Posterior, load_arviz
 from tacit.spec.errors import ModelError
 
@@ -20,7 +20,7 @@ def with_prior(
     *,
     seed: int | None = None,
 ) -> Posterior:
-    """The posterior under another prior, conjugate or not, from the same release.
+    """Return the posterior under another prior, conjugate or not, from its release.
 
     Draws are weighted by new prior / old prior, the weights smoothed by Pareto (PSIS), and drawn
     again. A prior too far from the old one is refused: fit the release with a prior nearer to it.
@@ -46,6 +46,12 @@ def with_prior(
     """
     if "log_prior" in posterior.model:
         raise ModelError("Expected the posterior as it was fitted, before it got another prior.")
+    name = posterior.model["model"]
+    if not hasattr(MODELS.get(name), "log_prior"):
+        raise ModelError(
+            f"Expected a model that has the density of its prior, which {name} has not: fit it "
+            "again with another prior."
+        )
     (release,) = posterior.releases
     model = model_from_description(posterior.model)
     flat = {k: v.reshape(-1, *v.shape[2:]) for k, v in posterior.draws.items()}
@@ -62,17 +68,16 @@ def with_prior(
             f"Expected a prior nearer to that of the posterior (Pareto k {float(worst):.2f} > "
             f"{_WORST}): fit the release with another prior first, or with more draws."
         )
-    chance = np.exp(weights - weights.max())
+    probability = np.exp(weights - weights.max())
     rng = np.random.default_rng(seed)
-    pick = rng.choice(size, size, p=chance / chance.sum())
+    pick = rng.choice(size, size, p=probability / probability.sum())
 
     def again(draws: np.ndarray) -> np.ndarray:
         return draws.reshape(-1, *draws.shape[2:])[pick].reshape(draws.shape)
 
-    name = getattr(log_prior, "__name__", "another prior")
     return replace(
         posterior,
-        model={**posterior.model, "log_prior": name},
+        model={**posterior.model, "log_prior": getattr(log_prior, "__name__", "another prior")},
         draws={name: again(draws) for name, draws in posterior.draws.items()},
         predicted={name: again(draws) for name, draws in posterior.predicted.items()},
     )

@@ -16,8 +16,7 @@ from tacit.methods.gradient_sampler import SCHEDULES
 from tacit.methods.method import Once
 from tacit.methods.run import task_of
 from tacit.models import model_from_description
-from tacit.models.description import describe
-from tacit.posterior import Posterior
+from tacit.posterior import Posterior, describe
 from tacit.spec.budget import Budget
 from tacit.spec.columns import column_from_dict
 from tacit.spec.errors import FileError, StudyError

@@ -177,7 +177,7 @@ def test_a_posterior_is_complete(neighbours, default, n, tmp_path):
     rng = np.random.default_rng(n)
     data = {"x": rng.uniform(-1, 1, n), "y": rng.uniform(-1, 1, n)}
     home = tacit.Wall(data, schema, budget=tacit.Budget(10, 0.1), ledger=":memory:")
-    model = tacit.LinearRegression("y", "x", sd=0.3, prior_scale=2)
+    model = tacit.LinearRegression("y", "x", prior_sd=0.3, prior_scale=2)
     how = tacit.OnePosteriorSample(1, 1e-6, draws=2, truncation=2, temper_prior=n == 1)
     posterior = tacit.fit(model, home, how, draws=60, chains=2, seed=1)
     assert np.all(np.isfinite(posterior.summary()))
@@ -194,7 +194,7 @@ def test_what_is_missing_costs_nothing():
     home = tacit.Wall(
         {"x": [0.0], "y": [0.0]}, described(), budget=tacit.Budget(1, 0.1), ledger=":memory:"
     )
-    known = tacit.LinearRegression("y", "x", sd=0.3)
+    known = tacit.LinearRegression("y", "x", prior_sd=0.3)
     for model, how, says in (
         (known, tacit.OnePosteriorSample(1, 1e-6), "truncation=2"),
         (known, tacit.OnePosteriorSample(1, 1e-6, truncation=(0, 1)), "truncation"),
@@ -203,7 +203,7 @@ def test_what_is_missing_costs_nothing():
         (
             tacit.LinearRegression("y", "x"),
             tacit.OnePosteriorSample(1, 1e-6, truncation=1),
-            "sd=",
+            "prior_sd=",
         ),
     ):
         with pytest.raises(tacit.TacitError, match=says):

@@ -17,7 +17,7 @@ from tacit.infer.latent_sum import (
 )
 from tacit.infer.noise import Law
 from tacit.infer.one_parameter import exponential, normal, poisson
-from tacit.models.rates import gamma_on_log
+from tacit.models.gamma_rates import gamma_on_log
 
 LAWS = [
     Law(family, scale)

@@ -15,8 +15,7 @@ from scipy.stats import chi2
 import tacit
 from tacit.methods.density_sample import public_range, region_of, synthetic_rows
 from tacit.methods.method import Task
-from tacit.models.description import describe
-from tacit.posterior import Posterior
+from tacit.posterior import Posterior, describe
 
 ALARM = 1e-6
 

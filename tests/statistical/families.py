@@ -161,7 +161,7 @@ def _reals(*names: str) -> tuple[Any, ...]:
 
 
 _FEW, _MANY = ((20, 1.0), (100, 0.2), (1000, 0.5)), ((30, 2.0), (200, 0.5), (1000, 0.5))
-_SPREAD = {"mean_rows": MEAN_ROWS, "sd_rows": SD_ROWS}
+_SPREAD = {"prior_mean_rows": MEAN_ROWS, "prior_sd_rows": SD_ROWS}
 FAMILIES: Mapping[str, FamilyCase] = {
     "GammaPoisson": FamilyCase(
         tacit.GammaPoisson("x", prior=(3.0, 0.6)),
@@ -182,17 +182,19 @@ FAMILIES: Mapping[str, FamilyCase] = {
         _FEW,
     ),
     "NormalModel": FamilyCase(
-        tacit.NormalModel("x", mean=0, sd=1, **_SPREAD), _reals("x"), _normal(1), _MANY
+        tacit.NormalModel("x", prior_mean=0, prior_sd=1, **_SPREAD), _reals("x"), _normal(1), _MANY
     ),
     "MultivariateNormalModel": FamilyCase(
-        tacit.MultivariateNormalModel(("x", "y"), mean=(0, 0), sd=(1, 1), **_SPREAD),
+        tacit.MultivariateNormalModel(("x", "y"), prior_mean=(0, 0), prior_sd=(1, 1), **_SPREAD),
         _reals("x", "y"),
         _normal(2),
         _MANY,
     ),
     "LinearRegression": FamilyCase(
         InformedRegression(
-            tacit.LinearRegression("y", ["x"], prior_scale=SLOPES, sd=1, sd_rows=SD_ROWS)
+            tacit.LinearRegression(
+                "y", ["x"], prior_scale=SLOPES, prior_sd=1, prior_sd_rows=SD_ROWS
+            )
         ),
         _reals("x", "y"),
         _regression,

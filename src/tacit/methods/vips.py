@@ -2,7 +2,7 @@
 
 All steps are paid for at once, with as little noise as the budget affords. A model needs
 `variational(schema, setting)`, a `tacit.spec.variational.Variational`, and
-`variational_posterior(release, parameters, sampling)`.
+`variational_posterior(release, parameters, sums, sampling)`.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class VIPS:
     def posterior(self, state: PilotState | StepState) -> Any:
         assert isinstance(state, StepState)
         model, how = state.task.model, state.task.sampling
-        return model.variational_posterior(state.release, state.parameters, how)
+        return model.variational_posterior(state.release, state.parameters, state.sums, how)
 
     def save(self, state: PilotState | StepState) -> dict[str, Any] | None:
         """The state as facts that stand for all answers but those of the pilot queries."""

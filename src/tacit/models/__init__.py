@@ -1,17 +1,15 @@
-"""One model a file: what it believes, which statistic it needs, its posterior from a release.
+"""Models: the prior, the statistic that is needed, and the posterior from a release.
 
-A new model is added to MODELS; the contract tests then run on it. `LogDensity` is not in it: it
-holds code, which no study file can name.
+A new model is added to `__all__`; the contract tests then run on it. `LogDensity` is not in MODELS:
+it holds code, which no study file can name.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
-from tacit.models.bayes_net import BayesNet
-from tacit.models.beta_bernoulli import BetaBernoulli
-from tacit.models.dirichlet_categorical import DirichletCategorical
-from tacit.models.gamma_exponential import GammaExponential
-from tacit.models.gamma_poisson import GammaPoisson
+from tacit.models.bayes_net import BayesNet, NaiveBayes
+from tacit.models.categorical import BetaBernoulli, DirichletCategorical
+from tacit.models.gamma_rates import GammaExponential, GammaPoisson
 from tacit.models.gaussian_mixture import GaussianMixture
 from tacit.models.hmm import HMM
 from tacit.models.lda import LDA
@@ -19,49 +17,10 @@ from tacit.models.linear_regression import LinearRegression
 from tacit.models.log_density import LogDensity
 from tacit.models.logistic_regression import LogisticRegression
 from tacit.models.markov_random_field import MarkovRandomField
-from tacit.models.multivariate_normal import MultivariateNormalModel
-from tacit.models.naive_bayes import NaiveBayes
 from tacit.models.naive_bayes_mixture import NaiveBayesMixture
-from tacit.models.normal import NormalModel
-from tacit.models.normal_mean import NormalMean
+from tacit.models.normal import MultivariateNormalModel, NormalMean, NormalModel
 from tacit.models.sigmoid_belief_network import SigmoidBeliefNetwork
 from tacit.spec.errors import ModelError
-
-MODELS: Mapping[str, type[Any]] = {
-    model.__name__: model
-    for model in (
-        BetaBernoulli,
-        DirichletCategorical,
-        GammaPoisson,
-        GammaExponential,
-        NormalMean,
-        NormalModel,
-        MultivariateNormalModel,
-        LinearRegression,
-        LogisticRegression,
-        HMM,
-        LDA,
-        GaussianMixture,
-        NaiveBayesMixture,
-        SigmoidBeliefNetwork,
-        NaiveBayes,
-        BayesNet,
-        MarkovRandomField,
-    )
-}
-
-
-def model_from_description(facts: Mapping[str, Any]) -> Any:
-    """The model that `describe` described, or that a study file asks for."""
-    options = dict(facts)
-    name = options.pop("model", None)
-    if name not in MODELS:
-        raise ModelError(f"Unknown model {name!r}; there are {', '.join(MODELS)}.")
-    try:
-        return MODELS[name](**options)
-    except TypeError as error:
-        raise ModelError(f"{name}: {str(error).split(' ', 1)[-1]}.") from None
-
 
 __all__ = [
     "HMM",
@@ -85,3 +44,21 @@ __all__ = [
     "SigmoidBeliefNetwork",
     "model_from_description",
 ]
+
+MODELS: Mapping[str, type[Any]] = {
+    name: globals()[name]
+    for name in __all__
+    if name not in ("LogDensity", "MODELS", "model_from_description")
+}
+
+
+def model_from_description(facts: Mapping[str, Any]) -> Any:
+    """Return the model that `describe` described, or that a study file asks for."""
+    options = dict(facts)
+    name = options.pop("model", None)
+    if name not in MODELS:
+        raise ModelError(f"Unknown model {name!r}; there are {', '.join(MODELS)}.")
+    try:
+        return MODELS[name](**options)
+    except TypeError as error:
+        raise ModelError(f"{name}: {str(error).split(' ', 1)[-1]}.") from None

@@ -1,4 +1,4 @@
-"""A fully observed discrete network: each column given its parents, with Dirichlet priors."""
+"""Fully observed discrete networks, with Dirichlet priors: any directed graph, or naive Bayes."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from dataclasses import dataclass
 from typing import Any, Unpack
 
 import numpy as np
+from scipy.special import gammaln
 
-from tacit.models.description import describe, positive
-from tacit.models.networks import family_name, log_tables_prior, posterior_of, tables_for
+from tacit.infer.networks import draw_tables
+from tacit.models.checks import concentration, names_of
 from tacit.posterior import NetworkPosterior
+from tacit.posterior.network import family_name
+from tacit.spec.checks import set_fields
 from tacit.spec.errors import ModelError
 from tacit.spec.queries import Counts
 from tacit.spec.release import Release
-from tacit.spec.sampling import SamplingOptions
+from tacit.spec.sampling import Sampling, SamplingOptions
 
 
 @dataclass(frozen=True)
@@ -43,19 +46,106 @@ class BayesNet:
     prior: float = 1.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "graph", _sorted(self.graph))
-        object.__setattr__(self, "prior", positive((self.prior,), 1, "prior")[0])
+        set_fields(self, graph=_sorted(self.graph))
+        concentration(self, "prior")
 
     def query(self) -> Counts:
-        return Counts(tables_for(self.graph))
+        """One table for each family that no other table has as a margin."""
+        families = [(*parents, name) for name, parents in self.graph.items()]
+        needed = [
+            family if len(family) > 1 else family[0]
+            for i, family in enumerate(families)
+            if not any(set(family) < set(other) for other in families)
+            and not any(set(family) == set(other) for other in families[:i])
+        ]
+        return Counts(tuple(needed))
 
     def posterior(self, release: Release, **sampling: Unpack[SamplingOptions]) -> NetworkPosterior:
         """The posterior of every table `p(column|parents)` given noisy counts of each family."""
-        return posterior_of(describe(self), release, self.graph, self.prior, sampling)
+        return self.posterior_of(self, release, sampling)
+
+    def posterior_of(
+        self, model: Any, release: Release, sampling: SamplingOptions
+    ) -> NetworkPosterior:
+        """The posterior of a model that is this network: draws, and one more row for each."""
+        how, graph = Sampling.of(sampling), self.graph
+        labels = {name: release.schema[name].labels for name in graph}
+        tables, rows, rng = draw_tables(release, graph, self.prior, how)
+        drawn: dict[str, np.ndarray] = {}
+        for name, parents in graph.items():
+            each = (np.arange(len(rows)), *(drawn[parent] for parent in parents))
+            passed = np.cumsum(tables[name][each], axis=1) < rng.random((len(rows), 1))
+            drawn[name] = np.minimum(passed.sum(axis=1), len(labels[name]) - 1)
+        names = {name: family_name(name, parents) for name, parents in graph.items()}
+        return NetworkPosterior.of(
+            model,
+            release,
+            how,
+            {names[name]: tables[name] for name in graph} | {"rows": rows},
+            labels={
+                names[name]: {each: labels[each] for each in (*parents, name)}
+                for name, parents in graph.items()
+            },
+            predicted=drawn,
+        )
 
     def log_prior(self, draws: Mapping[str, np.ndarray], release: Release) -> np.ndarray:
         """The log density of the prior at draws of the tables."""
-        return log_tables_prior(draws, self.graph, self.prior)
+        total: Any = 0.0
+        for name, parents in self.graph.items():
+            p = np.maximum(draws[family_name(name, parents)], 1e-300)
+            levels = p.shape[-1]
+            constant = gammaln(self.prior * levels) - levels * gammaln(self.prior)
+            each = constant + (self.prior - 1) * np.log(p).sum(axis=-1)
+            total = total + each.reshape(len(p), -1).sum(axis=1)
+        return np.asarray(total)
+
+
+@dataclass(frozen=True)
+class NaiveBayes:
+    """The class in column `target`, and each feature given the class.
+
+    Parameters
+    ----------
+    target, features
+        Countable columns of the schema.
+    prior
+        The concentration of the Dirichlet prior of the classes, and of each feature in each class.
+
+    One table (target, feature) is released for each feature. The posterior is exact: all tables
+    count the same rows, and inference uses that.
+
+    Examples
+    --------
+    >>> NaiveBayes("harm", ["ward", "shift"]).query().columns
+    (('harm', 'ward'), ('harm', 'shift'))
+    """
+
+    target: str
+    features: Sequence[str]
+    prior: float = 1.0
+
+    def __post_init__(self) -> None:
+        set_fields(self, features=names_of(self.features, "feature", but=self.target))
+        concentration(self, "prior")
+        _ = self.net  # the graph is checked there
+
+    @property
+    def net(self) -> BayesNet:
+        """The network from the target to each feature."""
+        star = dict.fromkeys(self.features, (self.target,))
+        return BayesNet({self.target: (), **star}, self.prior)
+
+    def query(self) -> Counts:
+        return self.net.query()
+
+    def posterior(self, release: Release, **sampling: Unpack[SamplingOptions]) -> NetworkPosterior:
+        """The posterior of `p(target)` and of `p(feature|target)` for each feature."""
+        return self.net.posterior_of(self, release, sampling)
+
+    def log_prior(self, draws: Mapping[str, np.ndarray], release: Release) -> np.ndarray:
+        """The log density of the prior at draws of the tables."""
+        return self.net.log_prior(draws, release)
 
 
 def _sorted(graph: Any) -> dict[str, tuple[str, ...]]:

@@ -5,54 +5,46 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
 from tacit.infer.mixtures import (
+    Frame,
     MixturePrior,
     NormalMixture,
+    clustered,
     mixture_posterior,
     prior_mixture,
+    slices_of,
+    synthetic_rows,
     with_noise,
 )
-from tacit.kernels.mixtures import MIDDLE
-from tacit.models.description import describe, names_of, number, whole
-from tacit.models.mixture_pilots import MixturePilots
-from tacit.posterior.mixture import MixturePosterior
-from tacit.spec.columns import Column, Integer, Real
+from tacit.kernels.mixtures import BINS, MIDDLE
+from tacit.models.checks import keep_numbers, names_of
+from tacit.posterior.latent import MixturePosterior
+from tacit.spec.checks import set_fields, whole_number
+from tacit.spec.columns import Integer, Real
 from tacit.spec.errors import ModelError
 from tacit.spec.kernels import Kernel
 from tacit.spec.moments import scale_of
+from tacit.spec.packing import symmetric
 from tacit.spec.release import Release
 from tacit.spec.sampling import Sampling
 from tacit.spec.schema import Schema
 from tacit.spec.sums import BoundedSum
-from tacit.spec.variational import Setting, Sums, Variational, VIPSSchedule
+from tacit.spec.variational import PilotQuery, Setting, Sums, Variational, VIPSSchedule
 
 _WHOLE = 2.0  # no number is further from a mean
 _WIDTHS = 2.0  # half-width of a window, in standard deviations; numbers are clipped to it
 _RATIO = 2 / MIDDLE
 _COMMON = (2 - _RATIO**2) / (2 + _RATIO**2)  # correlation of the noise of a count and of squares
 _NAMES = "count", "sum", "square"
-
-
-def _kept(widths: float) -> tuple[float, float]:
-    """Return which share of a normal's variance is left after clipping to a window.
-
-    The second number is the share of a small change of the variance, for a fixed window.
-    """
-    beyond = math.erfc(widths / math.sqrt(2))
-    edge = math.exp(-(widths**2) / 2) / math.sqrt(2 * math.pi)
-    within = 1 - beyond - 2 * widths * edge
-    return within + widths**2 * beyond, within
-
-
-class _Parameters(NamedTuple):
-    """Variational parameters, and the sums that they are computed from."""
-
-    mixture: NormalMixture
-    sums: Sums
+_SHARES = 0.05, 0.05, 0.15  # of the budget, one for each pilot query
+# Shares of a normal's variance, and of a small change of it, that are left after clipping.
+_BEYOND = math.erfc(_WIDTHS / math.sqrt(2))
+_KEPT_CHANGE = 1 - _BEYOND - 2 * _WIDTHS * (math.exp(-(_WIDTHS**2) / 2) / math.sqrt(2 * math.pi))
+_KEPT = _KEPT_CHANGE + _WIDTHS**2 * _BEYOND
 
 
 @dataclass(frozen=True)
@@ -69,7 +61,7 @@ class GaussianMixture:
 
     Parameters
     ----------
-    components
+    n_components
         How many normals.
     features
         `Real` or `Integer` columns.
@@ -87,51 +79,45 @@ class GaussianMixture:
     ('height', 'weight')
     """
 
-    components: int
+    n_components: int
     features: Sequence[str]
     prior_weight: float = 1.0
     prior_width: float = 0.2
     point: bool = False
 
     def __post_init__(self) -> None:
-        whole(self.components, "components", 1)
-        object.__setattr__(self, "features", names_of(self.features, "feature"))
-        for what in ("prior_weight", "prior_width"):
-            object.__setattr__(self, what, number(getattr(self, what), what, above=0))
+        whole_number(self.n_components, "n_components", most=10**6)
+        set_fields(self, features=names_of(self.features, "feature"))
+        keep_numbers(self, "prior_weight", "prior_width")
         if not isinstance(self.point, bool):
             raise ModelError(f"Expected point={self.point!r} to be True or False.")
 
     def variational(self, schema: Schema, setting: Setting) -> Variational:
-        scales = np.array([scale_of(column) for column in self._columns(schema)])
-        shape = self.components, len(self.features)
+        middle, half = self._scales(schema)
+        shape = self.n_components, len(self.features)
         prior = MixturePrior(self.prior_weight, self.prior_width)
         # Each number of a row has three curves of norm 1, shared among components.
         clip = math.sqrt(shape[1]) * (1 + 1e-12) * schema.max_rows_per_unit
-
-        scaling = scales[:, 0].copy(), 1 / scales[:, 1]
-        pilots = MixturePilots(
-            self.features, scaling, self.components, setting, schema.max_rows_per_unit
+        scaling = middle, 1 / half
+        pilots = _Pilots(
+            self.features, scaling, self.n_components, setting, schema.max_rows_per_unit
         )
 
         def start(rng: np.random.Generator) -> Sums:
-            one, each = np.zeros(self.components), np.zeros(shape)
+            one, each = np.zeros(self.n_components), np.zeros(shape)
             return Sums({"count": one, "sum": each, "square": each}, dict.fromkeys(_NAMES, 0.0))
 
-        def maximise(sums: Sums) -> _Parameters:
-            return _Parameters(mixture_posterior(sums, prior), sums)
-
-        def initial(sums: Sums) -> _Parameters:
-            if not sums.pilots:
-                return _Parameters(prior_mixture(*shape, prior), sums)
-            return _Parameters(pilots.initial(sums.pilots, prior), sums)
+        def initial(sums: Sums) -> NormalMixture:
+            return (
+                pilots.initial(sums.pilots, prior) if sums.pilots else prior_mixture(*shape, prior)
+            )
 
         def windows(mixture: NormalMixture) -> np.ndarray:
             if not setting.noise:  # nothing is gained by leaving something out
                 return np.full(shape, _WHOLE)
             return np.minimum(_WIDTHS * mixture.sd, _WHOLE)
 
-        def question(parameters: _Parameters) -> BoundedSum:
-            mixture = parameters.mixture
+        def question(mixture: NormalMixture) -> BoundedSum:
             scores, precision = mixture.scores(self.point), mixture.sd**-2.0
             return BoundedSum(
                 Kernel("normal_mixture.expected_statistics"),
@@ -142,18 +128,18 @@ class GaussianMixture:
                 state=(*scaling, scores, mixture.mean, precision, windows(mixture)),
             )
 
-        def read(sums: Sums, parameters: _Parameters) -> Sums:
-            low, middle, high = np.moveaxis(sums.values["sum"], -1, 0)
-            mixture, sd = parameters.mixture, sums.sd["sum"]
-            mean, window = mixture.mean, windows(mixture)
-            count = (low + _RATIO * middle + high).mean(axis=1)
-            kept, kept_change = (np.where(window < _WHOLE, share, 1.0) for share in _kept(_WIDTHS))
-            off, square = window * (high - low), window**2 * (low - _RATIO * middle + high)
-            square /= kept
+        def read(sums: Sums, mixture: NormalMixture) -> Sums:
+            low, centre, high = np.moveaxis(sums.values["sum"], -1, 0)
+            mean, window, sd = mixture.mean, windows(mixture), sums.sd["sum"]
+            count = (low + _RATIO * centre + high).mean(axis=1)
+            kept, kept_change = (
+                np.where(window < _WHOLE, share, 1.0) for share in (_KEPT, _KEPT_CHANGE)
+            )
+            off, square = window * (high - low), window**2 * (low - _RATIO * centre + high)
             values = {
                 "count": count,
                 "sum": count[:, None] * mean + off,
-                "square": count[:, None] * mean**2 + 2 * mean * off + square,
+                "square": count[:, None] * mean**2 + 2 * mean * off + square / kept,
             }
             wide = math.sqrt(2 + _RATIO**2) * sd
             noise = {
@@ -164,49 +150,136 @@ class GaussianMixture:
             }
             return Sums(values, noise, sums.pilots)
 
-        quiet = setting.units > 1000 * self.components * setting.noise
+        quiet = setting.units > 1000 * self.n_components * setting.noise
         schedule = (
             VIPSSchedule(25 if quiet else 6, kappa=0.5) if setting.noise else VIPSSchedule(100)
         )
-        return Variational(start, question, maximise, schedule, pilots.queries(), read, initial)
-
-    def variational_posterior(
-        self, release: Release, parameters: _Parameters, sampling: Sampling
-    ) -> MixturePosterior:
-        rng, mixture = np.random.default_rng(sampling.seed), parameters.mixture
-        count = sampling.chains * sampling.draws
-        aware = sampling.noise == "aware"
-        if aware:
-            prior = MixturePrior(self.prior_weight, self.prior_width)
-            common = _COMMON / math.sqrt(len(self.features))
-            each = mixture_posterior(
-                with_noise(parameters.sums, mixture.mean, common, count, rng), prior
-            )
-        else:
-            each = mixture.repeated(count)
-        weights, means, sds = (each.weights, each.mean, each.sd) if self.point else each.drawn(rng)
-        middle, half = np.array([scale_of(c) for c in self._columns(release.schema)]).T
-        order = np.argsort(-mixture.weights, kind="stable")
-        return MixturePosterior.of(
-            describe(self),
-            release,
-            sampling,
-            {
-                "weights": weights[:, order],
-                "means": middle + half * means[:, order],
-                "sds": half * sds[:, order],
-            },
-            dims={
-                "weights": ("component",),
-                "means": ("component", "feature"),
-                "sds": ("component", "feature"),
-            },
-            coords={"component": tuple(range(self.components)), "feature": self.features},
+        return Variational(
+            start,
+            question,
+            lambda sums: mixture_posterior(sums, prior),
+            schedule,
+            pilots.queries(),
+            read,
+            initial,
         )
 
-    def _columns(self, schema: Schema) -> list[Column]:
-        columns = [schema[name] for name in self.features]
-        for column in columns:
-            if not isinstance(column, (Real, Integer)):
-                raise ModelError(f"Expected feature {column.name!r} to be Real or Integer.")
-        return columns
+    def variational_posterior(
+        self, release: Release, parameters: NormalMixture, sums: Sums, sampling: Sampling
+    ) -> MixturePosterior:
+        rng, count = np.random.default_rng(sampling.seed), sampling.chains * sampling.draws
+        if sampling.noise == "aware":
+            prior = MixturePrior(self.prior_weight, self.prior_width)
+            common = _COMMON / math.sqrt(len(self.features))
+            sums = with_noise(sums, parameters.mean, common, count, rng)
+            each = mixture_posterior(sums, prior)
+        else:
+            each = parameters.repeated(count)
+        weights, means, sds = (each.weights, each.mean, each.sd) if self.point else each.drawn(rng)
+        middle, half = self._scales(release.schema)
+        order = np.argsort(-parameters.weights, kind="stable")
+        draws = {
+            "weights": weights[:, order],
+            "means": middle + half * means[:, order],
+            "sds": half * sds[:, order],
+        }
+        component = {"component": range(self.n_components)}
+        each_feature = component | {"feature": self.features}
+        labels = {"weights": component, "means": each_feature, "sds": each_feature}
+        return MixturePosterior.of(self, release, sampling, draws, labels=labels)
+
+    def _scales(self, schema: Schema) -> tuple[np.ndarray, np.ndarray]:
+        """Return the middle and half width of each column's bounds."""
+        for name in self.features:
+            if not isinstance(schema[name], (Real, Integer)):
+                raise ModelError(f"Expected feature {name!r} to be Real or Integer.")
+        middle, half = np.array([scale_of(schema[name]) for name in self.features]).T
+        return middle.copy(), half.copy()
+
+
+@dataclass(frozen=True)
+class _Pilots:
+    """Three pilot queries: the rows' range, their principal axes, and histograms along these.
+
+    `scaling` holds the offset and factor of each column; `most` is the most rows of a unit.
+    """
+
+    features: tuple[str, ...]
+    scaling: tuple[np.ndarray, np.ndarray]
+    components: int
+    setting: Setting
+    most: int
+
+    @property
+    def size(self) -> int:
+        return len(self.features)
+
+    @property
+    def slices(self) -> np.ndarray:
+        if not self.setting.noise:
+            return slices_of(self.size, math.inf)
+        # Noise of a part's count: BINS bins, the mean over directions (sensitivity sqrt(size)).
+        noise = self.setting.noise * self.most * math.sqrt(BINS / _SHARES[2])
+        return slices_of(self.size, self.setting.units / (self.components * noise))
+
+    def queries(self) -> tuple[PilotQuery, ...]:
+        """Return the pilot queries; a single component needs none."""
+        if self.components == 1:
+            return ()
+        squares = BoundedSum(
+            Kernel("normal_mixture.products"),
+            self.features,
+            size=(self.size + 1) * (self.size + 2) // 2,
+            clip=(1 + self.size / 2) * self.most,
+            state=self._state(Frame.whole(self.size)),
+        )
+        range_query = self._histograms(np.ones(self.size, np.int64))
+        slices = self.slices
+
+        def along_axes(query: BoundedSum, before: tuple[Any, ...]) -> BoundedSum:
+            return query.at((*self._state(self._turned(before)), slices))
+
+        return (
+            PilotQuery(range_query, _SHARES[0], result=_value_and_sd),
+            PilotQuery(
+                squares,
+                _SHARES[1],
+                lambda query, before: query.at(self._state(self._narrowed(before))),
+                result=_value_and_sd,
+            ),
+            PilotQuery(self._histograms(slices), _SHARES[2], along_axes, result=_value_and_sd),
+        )
+
+    def initial(self, before: tuple[Any, ...], prior: MixturePrior) -> NormalMixture:
+        """Return the initial mixture, fitted to synthetic rows."""
+        rng = np.random.default_rng(0)  # for synthetic rows
+        counts, sd = before[2]
+        shape = int(np.prod(self.slices)), self.size, BINS
+        rows = synthetic_rows(self._turned(before), self.slices, counts.reshape(shape), sd, rng)
+        return clustered(rows, self.components, self.setting.units, prior, rng)
+
+    def _narrowed(self, before: tuple[Any, ...]) -> Frame:
+        counts, sd = before[0]
+        return Frame.whole(self.size).narrowed(counts.reshape(self.size, BINS), sd)
+
+    def _turned(self, before: tuple[Any, ...]) -> Frame:
+        squares, sd = before[1]
+        return self._narrowed(before).turned(symmetric(squares, self.size + 1), sd)
+
+    def _state(self, frame: Frame) -> tuple[np.ndarray, ...]:
+        return (*self.scaling, frame.centre, frame.axes, frame.reach)
+
+    def _histograms(self, slices: np.ndarray) -> BoundedSum:
+        return BoundedSum(
+            Kernel("normal_mixture.histograms"),
+            self.features,
+            size=(int(np.prod(slices)), self.size, BINS),
+            clip=math.sqrt(self.size) * (1 + 1e-12) * self.most,
+            geometry="nonnegative",
+            state=(*self._state(Frame.whole(self.size)), slices),
+        )
+
+
+def _value_and_sd(release: Release) -> tuple[np.ndarray, float]:
+    """Return the released numbers, and the standard deviation of their noise."""
+    return release.value, release.noise[0].scale

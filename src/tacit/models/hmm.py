@@ -11,9 +11,9 @@ from scipy.special import gammaln
 
 from tacit.infer.hmm import Cells, HiddenDraws, Priors, draw_hidden_states, relabelled
 from tacit.infer.noise import Law
-from tacit.models.answers import check_answers
-from tacit.models.description import describe, positive
+from tacit.models.checks import check_answers, concentration, names_of, refuse_draws
 from tacit.posterior.hidden_states import STATE, HiddenStatesPosterior
+from tacit.spec.checks import one_of, set_fields, whole_number
 from tacit.spec.columns import Label
 from tacit.spec.errors import ModelError
 from tacit.spec.hidden_states import Panel, StateChain, Sweep
@@ -36,16 +36,16 @@ class HMM:
 
     Parameters
     ----------
-    states
+    n_states
         How many states there are.
     sequence, time
         Countable columns: where a row belongs, and when. `time` is in the order of its levels.
     emissions
         The columns that states explain, such as the type and category of an event.
-    prior, transition_prior
+    prior, prior_transition
         Dirichlet concentrations of the emission probabilities, and of the transition and start
         probabilities.
-    centre
+    prior_centre
         Where the prior of the emissions is centred: "overall", half way between equal shares and
         those of the levels in all cells together, as the release has them; or "uniform", at equal
         shares, as in the papers. Under much noise little is seen of a single state, and what all
@@ -62,42 +62,30 @@ class HMM:
     Counts(columns=('type',), by=('region', 'month'))
     """
 
-    states: int
+    n_states: int
     sequence: str
     time: str
     emissions: Sequence[str]
     prior: float = 1.0
-    transition_prior: float = 1.0
-    centre: Literal["overall", "uniform"] = "overall"
+    prior_transition: float = 1.0
+    prior_centre: Literal["overall", "uniform"] = "overall"
     held_out: Sequence[tuple[Label, Label]] = ()
     sampler: Literal["ffbs", "single_site"] = "ffbs"
 
     def __post_init__(self) -> None:
-        if isinstance(self.states, bool) or not isinstance(self.states, int):
-            raise ModelError(f"Expected a whole number of states, got {self.states!r}.")
-        if not 1 <= self.states <= 200:
-            raise ModelError(f"Expected 1 <= states={self.states} <= 200.")
-        emissions = (self.emissions,) if isinstance(self.emissions, str) else tuple(self.emissions)
-        names = (self.sequence, self.time, *emissions)
-        if not emissions or not all(isinstance(name, str) for name in names):
-            raise ModelError(f"Expected sequence, time and emissions as columns, got {names}.")
-        if len(set(names)) < len(names):
-            raise ModelError("Expected each column once: sequence, time, or among emissions.")
-        if set(names) & _TAKEN:
-            taken = sorted(set(names) & _TAKEN)[0]
+        whole_number(self.n_states, "n_states", most=200)
+        set_fields(self, emissions=names_of(self.emissions, "emission"))
+        concentration(self, "prior", "prior_transition")
+        columns = names_of((self.sequence, self.time, *self.emissions), "column")
+        if set(columns) & _TAKEN:
+            taken = sorted(set(columns) & _TAKEN)[0]
             raise ModelError(f"Expected another name for column {taken!r}: a result is called so.")
         try:
-            held_out = tuple((a, b) for a, b in self.held_out)
+            set_fields(self, held_out=tuple((a, b) for a, b in self.held_out))
         except (TypeError, ValueError):
             raise ModelError("Expected held_out as pairs: [(sequence, time), ...].") from None
-        if self.centre not in ("overall", "uniform"):
-            raise ModelError(f"Expected centre='overall' or 'uniform', got {self.centre!r}.")
-        if self.sampler not in ("ffbs", "single_site"):
-            raise ModelError(f"Expected sampler='ffbs' or 'single_site', got {self.sampler!r}.")
-        object.__setattr__(self, "emissions", emissions)
-        object.__setattr__(self, "held_out", held_out)
-        for what in ("prior", "transition_prior"):
-            object.__setattr__(self, what, positive((getattr(self, what),), 1, what)[0])
+        one_of(self.prior_centre, "prior_centre", ("overall", "uniform"), ModelError)
+        one_of(self.sampler, "sampler", ("ffbs", "single_site"), ModelError)
 
     def query(self) -> Counts:
         return Counts(tuple(self.emissions), by=(self.sequence, self.time))
@@ -108,31 +96,32 @@ class HMM:
         """The posterior of states and probabilities given counts with noise."""
         how = Sampling.of(sampling)
         if isinstance(release.query, StateChain):
+            refuse_draws(sampling)
             return self._last_sweep(release)
         check_answers(release, self.query())
-        levels = {name: _named(release.table(name).block.axes[2].labels) for name in self.emissions}
-        cells = self._cells(release)
-        single_site = self.sampler == "single_site"
+        cells, single_site = self._cells(release), self.sampler == "single_site"
         if single_site and how.noise == "aware" and not cells.exact:
             raise ModelError("Expected noise='plugin' beside sampler='single_site'.")
-        priors = self._priors()
-        drawn = draw_hidden_states(cells, self.states, priors, how, single_site=single_site)
-        draws = {}
-        for name, a in zip(self.emissions, cells.first[:-1], strict=True):
-            p = drawn.theta[:, :, a : a + len(levels[name])]
-            # In the order in which it is read back, so that sums round alike.
-            draws[f"emission_{name}"] = np.ascontiguousarray(p / p.sum(axis=2, keepdims=True))
-        draws |= {"transition": drawn.transition, "start": drawn.start, "states": drawn.states}
-        return HiddenStatesPosterior.of(
-            describe(self), release, how, draws, **self._labels(release.schema)
+        drawn = draw_hidden_states(
+            cells, self.n_states, self._priors(), how, single_site=single_site
         )
+        profiles = []
+        for name, first in zip(self.emissions, cells.first[:-1], strict=True):
+            levels = len(_named(release.table(name).block.axes[2].labels))
+            p = drawn.theta[:, :, first : first + levels]
+            # In the order in which it is read back, so that sums round alike.
+            profiles.append(np.ascontiguousarray(p / p.sum(axis=2, keepdims=True)))
+        draws, labels = self._draws(profiles, drawn), self._labels(release.schema)
+        return HiddenStatesPosterior.of(self, release, how, draws, labels=labels)
 
     def state_chain(self, *, truncation: Any, sweeps: int) -> StateChain:
         """What the wall would draw, were it to run the chain itself."""
         panel = Panel(self.sequence, self.time, tuple(self.emissions))
         if self.held_out:
             raise ModelError("Expected no held_out cells: a private chain sees all cells.")
-        return StateChain(panel, self.states, self.prior, self.transition_prior, truncation, sweeps)
+        return StateChain(
+            panel, self.n_states, self.prior, self.prior_transition, truncation, sweeps
+        )
 
     def chain_posterior(self, sweeps: Sequence[Sweep]) -> HiddenStatesPosterior:
         """What the public sweeps of a private chain say, each at face value."""
@@ -146,11 +135,14 @@ class HMM:
             )
         )
         ends = np.cumsum([profile.shape[1] for profile in sweeps[-1].profiles])[:-1]
-        profiles = np.split(found.theta, ends, axis=2)
-        draws = {f"emission_{name}": p for name, p in zip(self.emissions, profiles, strict=True)}
-        draws |= {"transition": found.transition, "start": found.start, "states": found.states}
+        draws = self._draws(np.split(found.theta, ends, axis=2), found)
         labels = self._labels(release.schema)
-        return HiddenStatesPosterior.walked(describe(self), release, draws, **labels)
+        return HiddenStatesPosterior.walked(self, release, draws, labels)
+
+    def _draws(self, profiles: Sequence[np.ndarray], found: HiddenDraws) -> dict[str, np.ndarray]:
+        emitted = {f"emission_{name}": p for name, p in zip(self.emissions, profiles, strict=True)}
+        others = {"transition": found.transition, "start": found.start, "states": found.states}
+        return emitted | others
 
     def _last_sweep(self, release: Release) -> HiddenStatesPosterior:
         assert isinstance(release.query, StateChain)
@@ -163,20 +155,13 @@ class HMM:
         return self.chain_posterior([Sweep(release, states, start, transition, tuple(profiles))])
 
     def _labels(self, schema: Schema) -> dict[str, Any]:
-        numbers = tuple(range(self.states))
-        columns = (self.sequence, self.time, *self.emissions)
-        emitted: dict[str, tuple[str, ...]] = {
-            f"emission_{name}": (STATE, name) for name in self.emissions
-        }
-        return {
-            "dims": emitted
-            | {
-                "transition": (STATE, _NEXT),
-                "start": (STATE,),
-                "states": (self.sequence, self.time),
-            },
-            "coords": {STATE: numbers, _NEXT: numbers}
-            | {name: schema[name].labels for name in columns},
+        state = {STATE: range(self.n_states)}
+        levels = {name: {name: schema[name].labels} for name in self.emissions}
+        cells = {name: schema[name].labels for name in (self.sequence, self.time)}
+        return {f"emission_{name}": state | levels[name] for name in self.emissions} | {
+            "transition": state | {_NEXT: range(self.n_states)},
+            "start": state,
+            "states": cells,
         }
 
     def log_prior(self, draws: Mapping[str, np.ndarray], release: Release) -> np.ndarray:
@@ -188,7 +173,7 @@ class HMM:
         for name, p in draws.items():
             if name == "states":
                 continue
-            a = np.full(p.shape[-1], self.transition_prior)
+            a = np.full(p.shape[-1], self.prior_transition)
             if name.startswith("emission_"):  # missing values apart, which come last
                 begin = begins[name.removeprefix("emission_")]
                 a = of_levels[begin : begin + p.shape[-1]]
@@ -198,7 +183,7 @@ class HMM:
         return log
 
     def _priors(self) -> Priors:
-        return Priors(self.prior, self.transition_prior, shared=self.centre == "overall")
+        return Priors(self.prior, self.prior_transition, shared=self.prior_centre == "overall")
 
     def _cells(self, release: Release) -> Cells:
         """The tables side by side, without the rows that have no sequence or time.

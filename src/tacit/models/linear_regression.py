@@ -17,9 +17,9 @@ from tacit.infer.conjugate import (
 from tacit.infer.from_regression_draw import matrices_from_draw, released_coefficients
 from tacit.infer.latent_moments import draw_matrices, weak_prior
 from tacit.infer.latent_sum import scales
-from tacit.models.answers import check_answers
-from tacit.models.description import describe, number
+from tacit.models.checks import check_answers, keep_numbers, names_of, number
 from tacit.posterior import Posterior, RegressionPosterior
+from tacit.spec.checks import set_fields
 from tacit.spec.draws import BallRegression, ConjugateDraw
 from tacit.spec.errors import ModelError
 from tacit.spec.moments import Moments, bounds_of, scale_of
@@ -44,7 +44,7 @@ class LinearRegression:
     prior_scale
         The prior standard deviation of each coefficient, for features and target scaled by their
         bounds to [-1, 1], in units of the residual standard deviation.
-    sd, sd_rows
+    prior_sd, prior_sd_rows
         The prior of the residual standard deviation, and in how many rows it is as if it had been
         seen. Default: a tenth of the width of the target's bounds, in half a row.
 
@@ -57,19 +57,13 @@ class LinearRegression:
     target: str
     features: tuple[str, ...]
     prior_scale: float = 5.0
-    sd: float | None = None
-    sd_rows: float = 0.5
+    prior_sd: float | None = None
+    prior_sd_rows: float = 0.5
 
     def __post_init__(self) -> None:
-        features = (self.features,) if isinstance(self.features, str) else tuple(self.features)
-        object.__setattr__(self, "features", features)
-        if not features or self.target in features:
-            raise ModelError("Expected at least one feature, and the target not among them.")
-        Moments((*features, self.target))
-        for what in ("prior_scale", "sd", "sd_rows"):
-            value = getattr(self, what)
-            if value is not None:
-                object.__setattr__(self, what, number(value, what, above=0))
+        set_fields(self, features=names_of(self.features, "feature", but=self.target))
+        Moments((*self.features, self.target))
+        keep_numbers(self, "prior_scale", "prior_sd", "prior_sd_rows")
 
     def query(self) -> Moments:
         return Moments((*self.features, self.target))
@@ -78,14 +72,16 @@ class LinearRegression:
         self, schema: Schema, *, truncation: Any, draws: int, temper_prior: bool
     ) -> ConjugateDraw:
         """Draws of the scaled coefficients within a ball of radius `truncation`."""
-        if self.sd is None:
-            raise ModelError("Expected LinearRegression(..., sd=...): a draw takes it as known.")
+        if self.prior_sd is None:
+            raise ModelError(
+                "Expected LinearRegression(..., prior_sd=...): a draw takes it as known."
+            )
         if truncation is None:
             raise ModelError(
                 "Expected truncation, the radius of the coefficients of features and target scaled "
                 "to [-1, 1], for example truncation=2."
             )
-        sd = self.sd / scale_of(schema[self.target])[1]
+        sd = self.prior_sd / scale_of(schema[self.target])[1]
         radius = number(truncation, "truncation", above=0)
         law = BallRegression(self.target, self.features, sd, self.prior_scale * sd, radius)
         return ConjugateDraw(law, draws, temper_prior)
@@ -114,14 +110,8 @@ class LinearRegression:
             "sigma": half[-1] * sigma,
             "rows": moments[:, 0, 0],
         }
-        return RegressionPosterior.of(
-            describe(self),
-            release,
-            how,
-            draws,
-            dims={"coef": ("feature",)},
-            coords={"feature": self.features},
-        )
+        labels = {"coef": {"feature": self.features}}
+        return RegressionPosterior.of(self, release, how, draws, labels=labels)
 
     def log_prior(self, draws: Mapping[str, np.ndarray], release: Release) -> np.ndarray:
         """The log density of the prior at draws of `coef`, `intercept` and `sigma`."""
@@ -134,10 +124,10 @@ class LinearRegression:
     def _prior(self, release: Release) -> RegressionPrior:
         features = self._features_prior(release)
         low, high = bounds_of(release.schema[self.target])
-        sd = (high - low) / 10 if self.sd is None else self.sd
+        sd = (high - low) / 10 if self.prior_sd is None else self.prior_sd
         half = scales(release, self.query())[1][-1]
         precision = np.eye(len(self.features) + 1) / self.prior_scale**2
-        return RegressionPrior(precision, sd / half, self.sd_rows, features)
+        return RegressionPrior(precision, sd / half, self.prior_sd_rows, features)
 
     def _features_prior(self, release: Release) -> NormalPrior:
         if not isinstance(release.query, ConjugateDraw):

@@ -14,8 +14,8 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from tacit.models.densities import Density, function_density, made_up_rows
-from tacit.models.description import number
+from tacit.models.checks import number, refuse_draws
+from tacit.models.jax_density import Density, function_density, synthetic_rows
 from tacit.models.numpyro_density import numpyro_density
 from tacit.posterior import Posterior
 from tacit.spec.density import DensityDraw, Likelihood
@@ -126,6 +126,7 @@ class LogDensity:
 
     def posterior(self, release: Release, **sampling: Unpack[SamplingOptions]) -> Posterior:
         """The posterior of released draws, taken at face value."""
+        refuse_draws(sampling)
         if not isinstance(release.query, DensityDraw):
             raise ModelError(f"This release answers {release.query}, not a DensityDraw.")
         return self.vector_posterior(release, release.query.places(release)[None])
@@ -206,11 +207,13 @@ def _likelihood(model: LogDensity, schema: Schema, density: Density) -> Likeliho
     size, columns = density.start.size, density.columns
     start = np.zeros(size, _real())
     plain = model.parameters is not None and model.log_prior is None
-    # Slopes only guide a chain: theirs is a bound that hardly ever cuts.
-    steep = float(np.abs(_made_up_slopes(density, schema)).max()) * math.sqrt(size) * 10
-    slopes = BoundedSum(gradient, columns, size=size, clip=max(steep, 1.0), state=start)
+    # Gradients only guide a chain: theirs is a bound that hardly ever clips.
+    _, synthetic = _synthetic_gradients(density, schema)
+    largest = float(np.abs(np.where(np.isfinite(synthetic), synthetic, 0.0)).max())
+    clip = max(largest * math.sqrt(size) * 10, 1.0)
+    gradients = BoundedSum(gradient, columns, size=size, clip=clip, state=start)
     prior = model.prior_scale if plain else trace(log_prior, size, None)
-    return Likelihood(trace(of_row, len(columns), start), columns, size, prior, slopes)
+    return Likelihood(trace(of_row, len(columns), start), columns, size, prior, gradients)
 
 
 def _real() -> np.dtype:
@@ -220,15 +223,14 @@ def _real() -> np.dtype:
     return np.dtype(jax.dtypes.canonicalize_dtype(float))
 
 
-def _made_up_slopes(density: Density, schema: Schema) -> np.ndarray:
-    """The slopes of made-up records at the middle of the prior, those that are finite."""
+def _synthetic_gradients(density: Density, schema: Schema) -> tuple[Any, np.ndarray]:
+    """Return synthetic records, and their gradients at the middle of the prior."""
     import jax
     import jax.numpy as jnp
 
-    rows = jnp.asarray(made_up_rows(density.columns, schema), jnp.float32)
+    rows = jnp.asarray(synthetic_rows(density.columns, schema), jnp.float32)
     of_rows = jax.jit(jax.vmap(jax.grad(density.log_likelihood), in_axes=(None, 0)))
-    slopes = np.asarray(of_rows(jnp.asarray(density.start, jnp.float32), rows), float)
-    return np.where(np.isfinite(slopes), slopes, 0.0)
+    return rows, np.asarray(of_rows(jnp.asarray(density.start, jnp.float32), rows), float)
 
 
 def _gradients(
@@ -293,14 +295,13 @@ def _gradients(
 
 
 def _basis(density: Density, schema: Schema) -> tuple[np.ndarray, float]:
-    """The scale of the samplers, and the largest curvature of a made-up record on it."""
+    """Return the scale of the samplers, and the largest curvature of a synthetic record on it."""
     import jax
     import jax.numpy as jnp
 
     start = jnp.asarray(density.start, jnp.float32)
-    rows = jnp.asarray(made_up_rows(density.columns, schema), jnp.float32)
-    of_rows = jax.jit(jax.vmap(jax.grad(density.log_likelihood), in_axes=(None, 0)))
-    usable = np.all(np.isfinite(of_rows(start, rows)), axis=1)
+    rows, gradients = _synthetic_gradients(density, schema)
+    usable = np.all(np.isfinite(gradients), axis=1)
     if not usable.any():
         raise ModelError(
             "Expected finite gradients at the middle of the prior for some record within the "
@@ -312,20 +313,20 @@ def _basis(density: Density, schema: Schema) -> tuple[np.ndarray, float]:
     def mean(vector: Any) -> Any:
         return jnp.mean(jax.vmap(density.log_likelihood, in_axes=(None, 0))(vector, rows))
 
-    bend = -np.asarray(jax.jit(jax.hessian(mean))(start), float)
-    size = len(bend)
-    if not np.all(np.isfinite(bend)) or not np.any(bend):
+    hessian = -np.asarray(jax.jit(jax.hessian(mean))(start), float)
+    size = len(hessian)
+    if not np.all(np.isfinite(hessian)) or not np.any(hessian):
         return np.ones(size), 1.0
     if size > _DENSE:
-        scale = _floored(np.diag(bend)) ** -0.5
-        return scale, float(np.linalg.eigvalsh(scale[:, None] * bend * scale)[-1])
-    values, ways = np.linalg.eigh(bend)
+        scale = _floored(np.diag(hessian)) ** -0.5
+        return scale, float(np.linalg.eigvalsh(scale[:, None] * hessian * scale)[-1])
+    values, vectors = np.linalg.eigh(hessian)
     # Symmetric, so that parameters keep their places as far as they can.
-    return ways * _floored(values) ** -0.5 @ ways.T, 1.0
+    return vectors * _floored(values) ** -0.5 @ vectors.T, 1.0
 
 
 def _floored(curvatures: np.ndarray) -> np.ndarray:
-    """None below a ten-thousandth of the largest: there records say next to nothing."""
+    """Return sizes of curvatures, at least a ten-thousandth of the largest."""
     sizes = np.abs(curvatures)
     return np.maximum(sizes, 1e-4 * sizes.max())
 

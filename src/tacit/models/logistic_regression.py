@@ -7,9 +7,10 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from tacit.models.description import describe, number
+from tacit.models.checks import keep_numbers, names_of, refuse_draws
 from tacit.models.logistic_variational import Augmented, augmented, drawn
-from tacit.posterior import LogisticPosterior, Posterior
+from tacit.posterior import LogisticPosterior, Posterior, describe
+from tacit.spec.checks import set_fields
 from tacit.spec.columns import Categorical
 from tacit.spec.density import DensityDraw, Likelihood
 from tacit.spec.design import Design
@@ -20,7 +21,7 @@ from tacit.spec.release import Release
 from tacit.spec.sampling import Sampling, SamplingOptions
 from tacit.spec.schema import Schema
 from tacit.spec.sums import BoundedSum
-from tacit.spec.variational import Setting, Variational
+from tacit.spec.variational import Setting, Sums, Variational
 from tacit.spec.walks import Gradients
 
 _MOST_NUMBERS = 400  # in a row: of its curvature every pair is released
@@ -56,13 +57,8 @@ class LogisticRegression:
     prior_scale: float = 2.0
 
     def __post_init__(self) -> None:
-        features = (self.features,) if isinstance(self.features, str) else tuple(self.features)
-        object.__setattr__(self, "features", features)
-        if not features or self.target in features or len(set(features)) < len(features):
-            raise ModelError(
-                "Expected at least one feature, each once, and the target not among them."
-            )
-        object.__setattr__(self, "prior_scale", number(self.prior_scale, "prior_scale", above=0))
+        set_fields(self, features=names_of(self.features, "feature", but=self.target))
+        keep_numbers(self, "prior_scale")
 
     def design(self, schema: Schema, *, squares: bool = False) -> Design:
         """How a row becomes a vector; with `squares`, one whose curvature can be released."""
@@ -88,7 +84,7 @@ class LogisticRegression:
         return augmented(design, columns, rows, self.prior_scale * design.radius, setting)
 
     def variational_posterior(
-        self, release: Release, parameters: Augmented, sampling: Sampling
+        self, release: Release, parameters: Augmented, sums: Sums, sampling: Sampling
     ) -> Posterior:
         return self.vector_posterior(release, drawn(parameters, sampling), sampling.noise)
 
@@ -142,12 +138,7 @@ class LogisticRegression:
 
     def posterior(self, release: Release, **sampling: Unpack[SamplingOptions]) -> Posterior:
         """What a draw says at face value, or a minimum: a point without error bars."""
-        for what in ("draws", "chains"):
-            if sampling.get(what) is not None:
-                raise ModelError(
-                    f"Expected no {what}=: there are as many draws as were paid for. "
-                    "tacit.PrivateNewton has error bars that know the noise."
-                )
+        refuse_draws(sampling)
         if isinstance(release.query, DensityDraw):
             theta = release.query.places(release)
         else:

@@ -10,9 +10,10 @@ from typing import Any, Unpack
 import numpy as np
 
 from tacit.infer.random_field import draw_field
-from tacit.models.description import describe, number
+from tacit.models.checks import keep_numbers
 from tacit.posterior import FieldPosterior
-from tacit.posterior.field import margin_name, potential_name
+from tacit.posterior.network import margin_name, potential_name
+from tacit.spec.checks import set_fields
 from tacit.spec.errors import ModelError
 from tacit.spec.queries import Counts
 from tacit.spec.release import Release
@@ -28,7 +29,7 @@ class MarkovRandomField:
     cliques
         Tuples of columns that interact directly: `[("ward", "shift"), ("shift", "harm")]`. A clique
         inside another one adds nothing and is left out.
-    sd
+    prior_scale
         The standard deviation of the normal prior of every log potential. It also settles what the
         data cannot: a constant moved from one potential to another.
 
@@ -43,13 +44,13 @@ class MarkovRandomField:
     """
 
     cliques: Sequence[Sequence[str]]
-    sd: float = 2.0
+    prior_scale: float = 2.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "cliques", _largest(self.cliques))
-        object.__setattr__(self, "sd", number(self.sd, "sd", above=0))
-        if not 1e-3 <= self.sd <= 1e3:
-            raise ModelError(f"Expected 0.001 <= sd={self.sd} <= 1000.")
+        set_fields(self, cliques=_largest(self.cliques))
+        keep_numbers(self, "prior_scale")
+        if not 1e-3 <= self.prior_scale <= 1e3:
+            raise ModelError(f"Expected 0.001 <= prior_scale={self.prior_scale} <= 1000.")
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -63,17 +64,20 @@ class MarkovRandomField:
         how = Sampling.of(sampling)
         cliques = [tuple(clique) for clique in self.cliques]
         margins, potentials, rows, predicted = draw_field(
-            release, self.columns, cliques, self.sd, how
+            release, self.columns, cliques, self.prior_scale, how
         )
         draws = {margin_name(c): p for c, p in zip(cliques, margins, strict=True)}
         draws |= {potential_name(c): t for c, t in zip(cliques, potentials, strict=True)}
         return FieldPosterior.of(
-            describe(self),
+            self,
             release,
             how,
             {**draws, "rows": rows},
-            dims={name(c): c for name in (margin_name, potential_name) for c in cliques},
-            coords={name: release.schema[name].labels for name in self.columns},
+            labels={
+                name(c): {column: release.schema[column].labels for column in c}
+                for name in (margin_name, potential_name)
+                for c in cliques
+            },
             predicted=predicted,
         )
 
@@ -81,7 +85,7 @@ class MarkovRandomField:
         """The log density of the prior at draws of the log potentials."""
         parts = [draws[potential_name(tuple(clique))] for clique in self.cliques]
         each = [-0.5 * (theta.reshape(len(theta), -1) ** 2).sum(axis=1) for theta in parts]
-        return np.asarray(sum(each) / self.sd**2)
+        return np.asarray(sum(each) / self.prior_scale**2)
 
 
 def _largest(cliques: Any) -> tuple[tuple[str, ...], ...]:

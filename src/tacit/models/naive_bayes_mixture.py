@@ -1,7 +1,7 @@
 """Latent classes: levels that are independent of one another given a class nobody recorded.
 
-All of a model for VIPS is in this file: what is asked, what is believed given sums, and draws. What
-a row adds is the kernel "latent_classes.responsibilities".
+All of a model for VIPS is in this file: its query, its variational parameters given sums, and
+draws. What a row adds is the kernel "latent_classes.responsibilities".
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ import numpy as np
 from scipy.special import digamma
 
 from tacit.infer.denoise import class_sums
-from tacit.models.description import describe, names_of, number, whole
-from tacit.posterior.mixture import MixturePosterior
+from tacit.models.checks import keep_numbers, names_of
+from tacit.posterior.latent import MixturePosterior
+from tacit.spec.checks import set_fields, whole_number
 from tacit.spec.columns import Categorical
 from tacit.spec.errors import ModelError
 from tacit.spec.kernels import Kernel
@@ -27,12 +28,11 @@ from tacit.spec.sums import BoundedSum
 from tacit.spec.variational import Setting, Sums, Variational, VIPSSchedule
 
 
-class _Believed(NamedTuple):
-    """Dirichlets of the classes (..., class) and of levels (..., class, level); and their sums."""
+class _Dirichlets(NamedTuple):
+    """Concentrations of the classes (..., class) and of the levels (..., class, level)."""
 
     classes: np.ndarray
     levels: np.ndarray
-    sums: Sums
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class NaiveBayesMixture:
 
     Parameters
     ----------
-    components
+    n_components
         How many classes.
     features
         `Categorical` columns.
@@ -50,54 +50,49 @@ class NaiveBayesMixture:
 
     Examples
     --------
-    >>> NaiveBayesMixture(2, ["fever", "cough"]).components
+    >>> NaiveBayesMixture(2, ["fever", "cough"]).n_components
     2
     """
 
-    components: int
+    n_components: int
     features: Sequence[str]
     prior: float = 1.0
 
     def __post_init__(self) -> None:
-        whole(self.components, "components", 1)
-        object.__setattr__(self, "features", names_of(self.features, "feature"))
-        object.__setattr__(self, "prior", number(self.prior, "prior", above=0))
+        whole_number(self.n_components, "n_components", most=10**6)
+        set_fields(self, features=names_of(self.features, "feature"))
+        keep_numbers(self, "prior")
 
     def variational(self, schema: Schema, setting: Setting) -> Variational:
         counts = [len(column.levels) for column in self._columns(schema)]
         first = np.cumsum([0, *counts[:-1]])
-        shape = self.components, sum(counts)
+        shape = self.n_components, sum(counts)
         # A row adds its shares, of norm 1 at most, once for each feature, and all are bounded as
         # one vector: the number of classes costs nothing.
         clip = math.sqrt(len(counts)) * (1 + 1e-12) * schema.max_rows_per_unit
 
         def start(rng: np.random.Generator) -> Sums:
-            rows = setting.units / self.components / np.repeat(counts, counts)
+            rows = setting.units / self.n_components / np.repeat(counts, counts)
             return Sums({"sum": rows * rng.gamma(2.0, 0.5, shape)}, {"sum": 0.0})
 
-        def question(believed: _Believed) -> BoundedSum:
-            whole = np.add.reduceat(believed.levels, first, axis=1)
-            tables = digamma(believed.levels) - np.repeat(digamma(whole), counts, axis=1)
-            state = (digamma(believed.classes), tables, first)
-            names = tuple(self.features)
+        def question(parameters: _Dirichlets) -> BoundedSum:
+            totals = digamma(np.add.reduceat(parameters.levels, first, axis=1))
+            tables = digamma(parameters.levels) - np.repeat(totals, counts, axis=1)
             return BoundedSum(
                 Kernel("latent_classes.responsibilities"),
-                names,
+                tuple(self.features),
                 size=shape,
                 clip=clip,
                 geometry="nonnegative",
-                state=state,
+                state=(digamma(parameters.classes), tables, first),
             )
-
-        def maximise(sums: Sums) -> _Believed:
-            return self._believed(sums, first)
 
         # Averages over steps: many are needed, and each has noise.
         schedule = VIPSSchedule(40, kappa=0.4) if setting.noise else VIPSSchedule(100)
-        return Variational(start, question, maximise, schedule)
+        return Variational(start, question, lambda sums: self._posterior(sums, first), schedule)
 
     def variational_posterior(
-        self, release: Release, parameters: _Believed, sampling: Sampling
+        self, release: Release, parameters: _Dirichlets, sums: Sums, sampling: Sampling
     ) -> MixturePosterior:
         rng, count = np.random.default_rng(sampling.seed), sampling.chains * sampling.draws
         columns = self._columns(release.schema)
@@ -105,25 +100,19 @@ class NaiveBayesMixture:
         n = release.n if release.schema.max_rows_per_unit == 1 else None
         noise = rng.standard_normal((count, *parameters.levels.shape))
         noise *= sampling.noise == "aware"
-        each = self._believed(parameters.sums, first[:-1], n, noise)
+        each = self._posterior(sums, first[:-1], n, noise)
         order = np.argsort(-parameters.classes, kind="stable")
         draws = {"weights": _dirichlet(each.classes[:, order], rng)}
+        component = {"component": range(self.n_components)}
+        labels: dict[str, Any] = {"weights": component}
         for column, a, b in zip(columns, first[:-1], first[1:], strict=True):
             draws[f"p({column.name})"] = _dirichlet(each.levels[:, order, a:b], rng)
-        dims = {f"p({c.name})": ("component", c.name) for c in columns}
-        coords = {"component": tuple(range(self.components))}
-        return MixturePosterior.of(
-            describe(self),
-            release,
-            sampling,
-            draws,
-            dims={"weights": ("component",), **dims},
-            coords=coords | {column.name: column.levels for column in columns},
-        )
+            labels[f"p({column.name})"] = component | {column.name: column.levels}
+        return MixturePosterior.of(self, release, sampling, draws, labels=labels)
 
-    def _believed(self, sums: Sums, first: np.ndarray, *draws: Any) -> _Believed:
+    def _posterior(self, sums: Sums, first: np.ndarray, *draws: Any) -> _Dirichlets:
         rows, cells = class_sums(sums.values["sum"], float(sums.sd["sum"]), first, *draws)
-        return _Believed(self.prior + rows, self.prior + cells, sums)
+        return _Dirichlets(self.prior + rows, self.prior + cells)
 
     def _columns(self, schema: Schema) -> list[Categorical]:
         columns = [schema[name] for name in self.features]

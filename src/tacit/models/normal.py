@@ -1,22 +1,165 @@
-"""A number with unknown mean and standard deviation: a normal-inverse-gamma prior."""
+"""Normal numbers: the mean alone, or means and covariance with a normal-inverse-Wishart prior."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Unpack
+from decimal import Decimal
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
+from scipy.stats import norm
 
 from tacit.infer.conjugate import NormalPrior, draw_mean_and_covariance, log_normal_prior
+from tacit.infer.from_draw import check_usable
 from tacit.infer.latent_moments import draw_matrices, weak_prior
-from tacit.infer.latent_sum import scales
-from tacit.models.answers import check_answers
-from tacit.models.description import describe, number
+from tacit.infer.latent_sum import DrawnMean, draw_one_parameter, scales
+from tacit.infer.one_parameter import normal
+from tacit.models.checks import check_answers, keep_numbers, number
 from tacit.posterior import Posterior
-from tacit.spec.moments import Moments
+from tacit.spec.checks import set_fields
+from tacit.spec.draws import BoundedNormal, ConjugateDraw
+from tacit.spec.errors import ModelError
+from tacit.spec.kernels import Kernel
+from tacit.spec.moments import Moments, bounds_of, scale_of
 from tacit.spec.release import Release
 from tacit.spec.sampling import Sampling, SamplingOptions
+from tacit.spec.schema import Schema
+from tacit.spec.walks import Walk
+
+
+@dataclass(frozen=True)
+class NormalMean:
+    """The mean of a column whose standard deviation is known, such as a calibrated instrument's.
+
+    A row beyond the column's bounds has no value, and the model knows it: the mean is that of a
+    normal law of which only values within the bounds are seen.
+
+    Parameters
+    ----------
+    column
+        A `Real` or `Integer` column.
+    sd
+        The known standard deviation of a row.
+    prior
+        The normal prior's (mean, sd). Default: the middle of the bounds, and their width.
+
+    Examples
+    --------
+    >>> NormalMean("bmi", sd=4).query()
+    Moments(columns=('bmi',), degree=1, split=None, centred=True)
+    """
+
+    column: str
+    sd: float = None  # type: ignore[assignment]
+    prior: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        if self.sd is None:
+            raise ModelError(
+                f"Expected the known standard deviation: NormalMean({self.column!r}, sd=...); "
+                f"tacit.NormalModel({self.column!r}) is for an unknown one."
+            )
+        keep_numbers(self, "sd")
+        if self.prior is not None:
+            if not isinstance(self.prior, (tuple, list)) or len(self.prior) != 2:
+                raise ModelError(f"Expected prior=(mean, sd), got {self.prior!r}.")
+            mean, sd = self.prior
+            sd = number(sd, "the prior's sd", above=0)
+            set_fields(self, prior=(number(mean, "the prior's mean"), sd))
+
+    def query(self) -> Moments:
+        return Moments((self.column,), degree=1)
+
+    def draw_query(
+        self, schema: Schema, *, truncation: Any, draws: int, temper_prior: bool
+    ) -> ConjugateDraw:
+        """Draws of the mean between the ends of `truncation`: by default the column's bounds.
+
+        With (-inf, inf) nothing is cut off.
+        """
+        check_usable(schema)
+        low, high = bounds_of(schema[self.column]) if truncation is None else _pair(truncation)
+        law = BoundedNormal(self.column, self.sd, self._prior(schema), low, high)
+        return ConjugateDraw(law, draws, temper_prior)
+
+    def posterior(self, release: Release, **sampling: Unpack[SamplingOptions]) -> Posterior:
+        """The posterior of `mean` given its moments with noise, or draws of it."""
+        how = Sampling.of(sampling)
+        check_answers(release, self.query())
+        rng = np.random.default_rng(how.seed)
+        if isinstance(release.query, ConjugateDraw) and how.noise == "plugin":
+            mean = np.resize(DrawnMean.of(release).draws, how.chains * how.draws)
+            return Posterior.of(self, release, how, {"mean": mean})
+        centre, spread = self._prior(release.schema)
+        mean, rows = draw_one_parameter(
+            release,
+            self.query(),
+            normal(*bounds_of(release.schema[self.column]), self.sd),
+            lambda at: -0.5 * ((at - centre) / spread) ** 2,
+            (centre - 8 * spread, centre + 8 * spread),
+            how,
+            rng,
+        )
+        return Posterior.of(
+            self,
+            release,
+            how,
+            {"mean": mean, "rows": rows},
+            predicted={self.column: rng.normal(mean, self.sd)},
+        )
+
+    def log_prior(self, draws: Mapping[str, np.ndarray], release: Release) -> np.ndarray:
+        """The log density of the prior at draws of `mean`."""
+        return norm.logpdf(draws["mean"], *self._prior(release.schema))
+
+    def walk(self, schema: Schema) -> Walk:
+        """A walk on the scale of the column's bounds, -1 to 1."""
+        middle, half = scale_of(schema[self.column])
+        centre, spread = self._prior(schema)
+        start, scale = (centre - middle) / half, spread / half
+        return Walk(
+            columns=(self.column,),
+            ratio=Kernel("walk.normal_log_ratio"),
+            state=lambda here, there: (
+                # times intercept and coefficient of (x - middle) / half - (here + there) / 2
+                (there - here)
+                * (half / self.sd) ** 2
+                * np.array([-middle / half - (here + there)[0] / 2, 1 / half]),
+            ),
+            max_gradient=2 * (half / self.sd) ** 2,  # for means within the bounds
+            start=np.array([start]),
+            scale=min(scale, 1.0),
+            log_prior=lambda at: float(-0.5 * ((at[0] - start) / scale) ** 2),
+        )
+
+    def walk_posterior(self, release: Release, at: np.ndarray) -> Posterior:
+        middle, half = scale_of(release.schema[self.column])
+        return Posterior.walked(self, release, {"mean": middle + half * at[:, 0]})
+
+    def _prior(self, schema: Schema) -> tuple[float, float]:
+        low, high = bounds_of(schema[self.column])
+        return ((low + high) / 2, high - low) if self.prior is None else self.prior
+
+
+def _pair(value: Any) -> tuple[float, float]:
+    """Return the ends of an interval, or those of the whole line."""
+    if not isinstance(value, (tuple, list)) or len(value) != 2:
+        raise ModelError(
+            f"Expected truncation=(low, high), the ends of an interval, got {value!r}."
+        )
+    if tuple(value) == (-math.inf, math.inf):
+        return -math.inf, math.inf
+    if any(isinstance(end, (float, Decimal)) and math.isinf(end) for end in value):
+        raise ModelError(
+            f"Expected two finite ends in truncation={value!r}, or (-inf, inf) to cut nothing off; "
+            "not one of each."
+        )
+    low, high = (number(end, "each end of truncation") for end in value)
+    if not low < high:
+        raise ModelError(f"Expected low={low} < high={high} in truncation.")
+    return low, high
 
 
 @dataclass(frozen=True)
@@ -30,12 +173,13 @@ class NormalModel:
     ----------
     column
         A `Real` or `Integer` column.
-    mean, mean_rows
+    prior_mean, prior_mean_rows
         The prior mean, and in how many rows it is as if it had been seen. Default: the middle of
         the bounds, in a hundredth of a row.
-    sd, sd_rows
-        The same for the standard deviation. Default: a tenth of the width of the bounds, in half
-        a row, which allows for anything from a third of that up.
+    prior_sd, prior_sd_rows
+        The prior standard deviation, and in how many rows it is as if it had been seen. Default: a
+        tenth of the width of the bounds, in half a row, which allows for anything from a third of
+        that up.
 
     Examples
     --------
@@ -44,16 +188,14 @@ class NormalModel:
     """
 
     column: str
-    mean: float | None = None
-    mean_rows: float = 0.01
-    sd: float | None = None
-    sd_rows: float = 0.5
+    prior_mean: float | None = None
+    prior_mean_rows: float = 0.01
+    prior_sd: float | None = None
+    prior_sd_rows: float = 0.5
 
     def __post_init__(self) -> None:
-        for what, above in (("mean", None), ("mean_rows", 0), ("sd", 0), ("sd_rows", 0)):
-            value = getattr(self, what)
-            if value is not None:
-                object.__setattr__(self, what, number(value, what, above=above))
+        keep_numbers(self, "prior_mean", above=None)
+        keep_numbers(self, "prior_mean_rows", "prior_sd", "prior_sd_rows")
 
     def query(self) -> Moments:
         return Moments((self.column,))
@@ -61,18 +203,14 @@ class NormalModel:
     def posterior(self, release: Release, **sampling: Unpack[SamplingOptions]) -> Posterior:
         """The posterior of `mean` and `sd` given a release of this query, or of more columns."""
         how = Sampling.of(sampling)
-        check_answers(release, self.query())
-        rng = np.random.default_rng(how.seed)
+        rng, rows, centre, root = _drawn(self, release, how)
         (middle,), (half,) = scales(release, self.query())
-        prior = self._prior(release)
-        moments = draw_matrices(release, self.query(), prior.moments_density(), how)
-        centre, root = draw_mean_and_covariance(moments, prior, rng)
         mean, sd = middle + half * centre[:, 0], half * root[:, 0, 0]
         return Posterior.of(
-            describe(self),
+            self,
             release,
             how,
-            {"mean": mean, "sd": sd, "rows": moments[:, 0, 0]},
+            {"mean": mean, "sd": sd, "rows": rows},
             predicted={self.column: rng.normal(mean, sd)},
         )
 
@@ -82,8 +220,98 @@ class NormalModel:
         mean = (draws["mean"][..., None] - middle) / half
         covariance = (draws["sd"][..., None, None] / half) ** 2
         # the density of sd, not of its square
-        return log_normal_prior(mean, covariance, self._prior(release)) + np.log(draws["sd"])
+        return log_normal_prior(mean, covariance, _prior(self, release)) + np.log(draws["sd"])
 
-    def _prior(self, release: Release) -> NormalPrior:
-        mean, sd = (None if value is None else [value] for value in (self.mean, self.sd))
-        return weak_prior(release, self.query(), mean, self.mean_rows, sd, self.sd_rows)
+
+@dataclass(frozen=True)
+class MultivariateNormalModel:
+    """The means, standard deviations and correlations of several columns, among complete rows.
+
+    Values are taken as normal, and the bounds as wide: they should hold nearly all of them, since a
+    row beyond them has no value.
+
+    Parameters
+    ----------
+    columns
+        `Real` or `Integer` columns.
+    prior_mean, prior_mean_rows
+        The prior means, one for each column, and in how many rows it is as if they had been seen.
+        Default: the middle of the bounds, in a hundredth of a row.
+    prior_sd, prior_sd_rows
+        The prior standard deviations, without correlation, and in how many rows it is as if they
+        had been seen. Default: a tenth of the width of the bounds, in half a row.
+    """
+
+    columns: tuple[str, ...]
+    prior_mean: Sequence[float] | None = None
+    prior_mean_rows: float = 0.01
+    prior_sd: Sequence[float] | None = None
+    prior_sd_rows: float = 0.5
+
+    def __post_init__(self) -> None:
+        set_fields(self, columns=Moments(self.columns).columns)
+        keep_numbers(self, "prior_mean_rows", "prior_sd_rows")
+        for what, above in (("prior_mean", None), ("prior_sd", 0)):
+            values = getattr(self, what)
+            if values is None:
+                continue
+            if not isinstance(values, (tuple, list)) or len(values) != len(self.columns):
+                raise ModelError(f"Expected {what} with {len(self.columns)} numbers.")
+            set_fields(
+                self, **{what: tuple(number(v, f"each of {what}", above=above) for v in values)}
+            )
+
+    def query(self) -> Moments:
+        return Moments(self.columns)
+
+    def posterior(self, release: Release, **sampling: Unpack[SamplingOptions]) -> Posterior:
+        """The posterior of `mean`, `sd` and `correlation` given a release of this query."""
+        how = Sampling.of(sampling)
+        rng, rows, centre, root = _drawn(self, release, how)
+        middle, half = scales(release, self.query())
+        covariance = root @ root.swapaxes(1, 2)
+        sd = np.sqrt(np.einsum("nii->ni", covariance))
+        noise = np.einsum("nij,nj->ni", root, rng.standard_normal(centre.shape))
+        draws = {
+            "mean": middle + half * centre,
+            "sd": half * sd,
+            "correlation": covariance / sd[:, :, None] / sd[:, None, :],
+            "rows": rows,
+        }
+        column = {"column": self.columns}
+        labels = {"mean": column, "sd": column, "correlation": column | {"other": self.columns}}
+        value = {"value": middle + half * (centre + noise)}
+        return Posterior.of(self, release, how, draws, labels=labels, predicted=value)
+
+    def log_prior(self, draws: Mapping[str, np.ndarray], release: Release) -> np.ndarray:
+        """The log density of the prior at draws of `mean`, `sd` and `correlation`."""
+        middle, half = scales(release, self.query())
+        sd = draws["sd"] / half
+        covariance = draws["correlation"] * sd[..., :, None] * sd[..., None, :]
+        log = log_normal_prior((draws["mean"] - middle) / half, covariance, _prior(self, release))
+        # from the covariance's density to that of standard deviations and correlations
+        return log + len(self.columns) * np.log(sd).sum(axis=-1)
+
+
+class _Drawn(NamedTuple):
+    """The generator after the draws; the rows, the scaled means and a root of the covariance."""
+
+    rng: np.random.Generator
+    rows: np.ndarray
+    centre: np.ndarray
+    root: np.ndarray
+
+
+def _drawn(model: NormalModel | MultivariateNormalModel, release: Release, how: Sampling) -> _Drawn:
+    check_answers(release, model.query())
+    rng, prior = np.random.default_rng(how.seed), _prior(model, release)
+    moments = draw_matrices(release, model.query(), prior.moments_density(), how)
+    return _Drawn(rng, moments[:, 0, 0], *draw_mean_and_covariance(moments, prior, rng))
+
+
+def _prior(model: NormalModel | MultivariateNormalModel, release: Release) -> NormalPrior:
+    mean, sd = (
+        [value] if isinstance(value, float) else value
+        for value in (model.prior_mean, model.prior_sd)
+    )
+    return weak_prior(release, model.query(), mean, model.prior_mean_rows, sd, model.prior_sd_rows)

@@ -1,6 +1,6 @@
 """A NumPyro model with one plate over records, as a density of one record.
 
-The model is run on one made-up record and on two. What it says of a record must be the same both
+The model is run on one synthetic record and on two. What it says of a record must be the same both
 times, for the wall only ever shows it one.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tacit.models.densities import Density, Layout, made_up_rows, need_jax, number_of, tried
+from tacit.models.jax_density import Density, Layout, need_jax, number_of, synthetic_rows, tried
 from tacit.spec.errors import ModelError
 from tacit.spec.schema import Schema
 
@@ -32,7 +32,7 @@ def numpyro_density(model: Any, schema: Schema) -> Density:
     from numpyro.infer.util import constrain_fn, potential_energy, unconstrain_fn
 
     columns, bind = _binding(model, schema)
-    rows = made_up_rows(columns, schema, 8).astype(np.float32)
+    rows = synthetic_rows(columns, schema, 8).astype(np.float32)
     program = model.model
     sites = _sites(program, bind(rows[:1]))
     _check_sites(sites, _sites(program, bind(rows[:2])))
@@ -139,14 +139,7 @@ def _sites(program: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
         found.update(handlers.trace(seeded).get_trace(**arguments))
 
     # Shapes, plates and supports are enough: nothing is computed, and nothing compiled.
-    try:
-        jax.eval_shape(run)
-    except Exception as error:  # noqa: BLE001 - their code may raise anything
-        reason = str(error).strip().split("\n")[0]
-        raise ModelError(
-            f"Expected the NumPyro model to run on one or two records, got "
-            f"{type(error).__name__}: {reason}"
-        ) from None
+    tried(run, (), "the NumPyro model, on one or two records,")
     return found
 
 

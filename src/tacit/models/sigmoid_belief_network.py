@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
 from tacit.infer.belief_networks import BeliefNetwork, Parts, network_posterior
-from tacit.models.description import describe, names_of, number, whole
-from tacit.posterior.belief_network import BeliefNetworkPosterior
+from tacit.models.checks import keep_numbers, names_of
+from tacit.posterior.latent import BeliefNetworkPosterior
+from tacit.spec.checks import set_fields, whole_number
 from tacit.spec.columns import Categorical
 from tacit.spec.errors import ModelError
 from tacit.spec.kernels import Kernel
@@ -24,20 +24,13 @@ from tacit.spec.variational import Setting, Sums, Variational, VIPSSchedule
 _ROUNDS = 8  # of a row's hidden units, always as many and always from the same public start
 
 
-class _Seen(NamedTuple):
-    """Beliefs, and the sums that they are of."""
-
-    network: BeliefNetwork
-    sums: Sums
-
-
 @dataclass(frozen=True)
 class SigmoidBeliefNetwork:
     """Hidden units that are on or off, and visible ones whose log odds are their weighted sum.
 
     Parameters
     ----------
-    hidden
+    n_hidden
         How many hidden units.
     visible
         `Categorical` columns of two levels; the second is "on".
@@ -49,18 +42,18 @@ class SigmoidBeliefNetwork:
 
     Examples
     --------
-    >>> SigmoidBeliefNetwork(2, ["fever", "cough", "rash"]).hidden
+    >>> SigmoidBeliefNetwork(2, ["fever", "cough", "rash"]).n_hidden
     2
     """
 
-    hidden: int
+    n_hidden: int
     visible: Sequence[str]
     prior_scale: float = 3.0
 
     def __post_init__(self) -> None:
-        whole(self.hidden, "hidden", 1)
-        object.__setattr__(self, "visible", names_of(self.visible, "visible column"))
-        object.__setattr__(self, "prior_scale", number(self.prior_scale, "prior_scale", above=0))
+        whole_number(self.n_hidden, "n_hidden", most=10**6)
+        set_fields(self, visible=names_of(self.visible, "visible column"))
+        keep_numbers(self, "prior_scale")
 
     def variational(self, schema: Schema, setting: Setting) -> Variational:
         for name in self.visible:
@@ -69,11 +62,8 @@ class SigmoidBeliefNetwork:
                 raise ModelError(
                     f'Expected {name!r} to have two levels: Categorical({name!r}, ["no", "yes"]).'
                 )
-        visible, size = len(self.visible), self.hidden + 1
-        numbers = size + visible * (size + 1 + self.hidden * (self.hidden + 1) // 2)
-
-        def maximise(sums: Sums) -> _Seen:
-            return _Seen(self._posterior(sums), sums)
+        visible, size = len(self.visible), self.n_hidden + 1
+        numbers = size + visible * (size + 1 + self.n_hidden * (self.n_hidden + 1) // 2)
 
         def start(rng: np.random.Generator) -> Sums:
             # Coefficients at random, as sums that would make them, of hidden units on half the time
@@ -89,57 +79,48 @@ class SigmoidBeliefNetwork:
             vector = setting.units * np.concatenate([h, seen.ravel(), squares])
             return Sums({"sum": vector}, {"sum": 0.0})
 
-        def question(seen: _Seen) -> BoundedSum:
-            network, rounds = seen.network, np.array([_ROUNDS])
+        def question(network: BeliefNetwork) -> BoundedSum:
             return BoundedSum(
                 Kernel("belief_network.expected_statistics"),
                 self.visible,
                 size=numbers,
                 clip=float(schema.max_rows_per_unit),
                 geometry="box",
-                state=(network.odds, network.mean, network.moments, rounds),
+                state=(network.odds, network.mean, network.moments, np.array([_ROUNDS])),
             )
 
-        # Many steps where noise hardly shows, a few good looks where it is large.
+        # Many steps where noise hardly shows, a few good ones where it is large.
         noise = setting.noise * math.sqrt(numbers)
         schedule = VIPSSchedule(20) if setting.units < 3000 * noise else VIPSSchedule(60)
         if setting.units < 300 * noise:
             schedule = VIPSSchedule(8, growth=1.1)
-        return Variational(start, question, maximise, schedule)
+        return Variational(start, question, self._posterior, schedule)
 
     def variational_posterior(
-        self, release: Release, parameters: _Seen, sampling: Sampling
+        self, release: Release, parameters: BeliefNetwork, sums: Sums, sampling: Sampling
     ) -> BeliefNetworkPosterior:
         rng, count = np.random.default_rng(sampling.seed), sampling.chains * sampling.draws
-        vector, sd = parameters.sums.values["sum"], parameters.sums.sd["sum"]
+        vector, sd = sums.values["sum"], sums.sd["sum"]
         odds, coefficients = list[np.ndarray](), list[np.ndarray]()
         for some in np.array_split(np.arange(count), -(-count // 200)):
             noise = sd * rng.standard_normal((len(some), vector.size))
             noise *= sampling.noise == "aware"
-            network = self._posterior(Sums({"sum": vector + noise}, parameters.sums.sd))
+            network = self._posterior(Sums({"sum": vector + noise}, sums.sd))
             odds.append(network.odds + network.odds_sd * rng.standard_normal(network.odds.shape))
             root = np.linalg.cholesky(network.covariance)
             away = rng.standard_normal(network.mean.shape)[..., None]
             coefficients.append(network.mean + (root @ away)[..., 0])
         theta = np.concatenate(coefficients)
-        return BeliefNetworkPosterior.of(
-            describe(self),
-            release,
-            sampling,
-            {
-                "weights": theta[..., 1:],
-                "intercepts": theta[..., 0],
-                "odds": np.concatenate(odds),
-            },
-            dims={
-                "weights": ("visible", "hidden"),
-                "intercepts": ("visible",),
-                "odds": ("hidden",),
-            },
-            coords={"visible": self.visible, "hidden": tuple(range(self.hidden))},
-        )
+        draws = {
+            "weights": theta[..., 1:],
+            "intercepts": theta[..., 0],
+            "odds": np.concatenate(odds),
+        }
+        visible, hidden = {"visible": self.visible}, {"hidden": range(self.n_hidden)}
+        labels = {"weights": visible | hidden, "intercepts": visible, "odds": hidden}
+        return BeliefNetworkPosterior.of(self, release, sampling, draws, labels=labels)
 
     def _posterior(self, sums: Sums) -> BeliefNetwork:
-        size = self.hidden + 1
+        size = self.n_hidden + 1
         parts = Parts.of(sums.values["sum"], len(self.visible), size, float(sums.sd["sum"]))
         return network_posterior(parts, self.prior_scale)

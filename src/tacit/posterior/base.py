@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Self
@@ -31,6 +31,12 @@ class Posterior:
     """Draws of each variable, shaped (chain, draw, ...), the main variable first.
 
     Nothing in it comes from the raw data except through its releases.
+
+    Where rows that you already have can be predicted for, names mean what they do in scikit-learn:
+    `predict` gives each row's most probable class, or the posterior mean of its target;
+    `predict_proba` the probability of each of `classes`; and `predict_interval` an interval of
+    these probabilities, or of the target where there are no classes. Elsewhere they raise
+    ModelError.
     """
 
     draws: Mapping[str, np.ndarray]
@@ -40,6 +46,7 @@ class Posterior:
     releases: tuple[Release, ...]
     noise: str
     predicted: Mapping[str, np.ndarray] = field(default_factory=dict)
+    constants: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     def __init_subclass__(cls) -> None:
         _TYPES[cls.__name__] = cls
@@ -47,18 +54,18 @@ class Posterior:
     @classmethod
     def of(
         cls,
-        model: Mapping[str, Any],
+        model: Any,
         release: Release,
         sampling: Sampling,
         draws: Mapping[str, np.ndarray],
         *,
-        dims: Mapping[str, tuple[str, ...]] | None = None,
-        coords: Mapping[str, tuple[Any, ...]] | None = None,
+        labels: Mapping[str, Mapping[str, Sequence[Any]]] | None = None,
         predicted: Mapping[str, np.ndarray] | None = None,
     ) -> Self:
-        """Return a posterior given draws along one leading axis, reshaped to (chain, draw, ...).
+        """Return a model's posterior given draws along one axis, reshaped to (chain, draw, ...).
 
-        `rows`, the number of rows, is dropped where it is constant, hence known.
+        `labels` has the further dimensions of a variable, each with its labels. `rows`, the number
+        of rows, is dropped where it is constant, hence known.
         """
         chains = sampling.chains, sampling.draws
         kept = {k: v for k, v in draws.items() if k != "rows" or np.ptp(v) > 0}
@@ -68,9 +75,9 @@ class Posterior:
 
         return cls(
             draws={name: shaped(flat) for name, flat in kept.items()},
-            dims={name: (dims or {}).get(name, ()) for name in kept},
-            coords=coords or {},
-            model=model,
+            dims={name: tuple((labels or {}).get(name, ())) for name in kept},
+            coords={d: tuple(v) for each in (labels or {}).values() for d, v in each.items()},
+            model=describe(model),
             releases=(release,),
             noise=sampling.noise,
             predicted={name: shaped(flat) for name, flat in (predicted or {}).items()},
@@ -79,17 +86,17 @@ class Posterior:
     @classmethod
     def walked(
         cls,
-        model: Mapping[str, Any],
+        model: Any,
         release: Release,
         draws: Mapping[str, np.ndarray],
-        **labels: Any,
+        labels: Mapping[str, Mapping[str, Sequence[Any]]] | None = None,
     ) -> Self:
         """Return the public states of a chain as posterior draws; `release` is one of its steps.
 
         They are draws of a tempered posterior, without a correction for noise.
         """
         count = len(next(iter(draws.values())))
-        made = cls.of(model, release, Sampling(draws=count, chains=1), draws, **labels)
+        made = cls.of(model, release, Sampling(draws=count, chains=1), draws, labels=labels)
         return replace(made, noise="tempered")
 
     @property
@@ -111,33 +118,41 @@ class Posterior:
 
     def interval(self, level: float = 0.9, variable: str | None = None) -> tuple[Any, Any]:
         """Return the central interval of posterior probability `level`, privacy noise included."""
-        if not 0 < level < 1:
-            raise ModelError(f"Expected 0 < level={level} < 1.")
-        tails = [(1 - level) / 2, (1 + level) / 2]
-        low, high = np.quantile(self.flat(variable), tails, axis=0)
+        low, high = np.quantile(self.flat(variable), tails(level), axis=0)
         return _plain(low), _plain(high)
 
-    def predict(self, table: Mapping[str, Any]) -> Any:
-        """Return the predicted value of each row of a table that you already have."""
+    @property
+    def classes(self) -> tuple[Any, ...]:
+        """The classes that `predict` chooses from, in the order of `predict_proba`'s columns."""
         raise self._cannot()
 
-    def predict_interval(self, table: Mapping[str, Any], level: float = 0.9) -> Any:
-        """Return the interval that holds each row's value with probability `level`."""
+    def predict(self, table: Mapping[str, Any]) -> np.ndarray:
+        """Return each row's most probable class, or the posterior mean of its target."""
         raise self._cannot()
 
-    def predict_proba(self, table: Mapping[str, Any]) -> Any:
-        """Return the probability of each class for each row of a table that you already have."""
+    def predict_proba(self, table: Mapping[str, Any]) -> np.ndarray:
+        """Return the posterior mean probability of each class, shape (row, class)."""
         raise self._cannot()
 
-    def log_likelihood(self, table: Mapping[str, Any]) -> Any:
-        """Return the log likelihood of each row of a table that you already have."""
+    def predict_interval(
+        self, table: Mapping[str, Any], level: float = 0.9
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the ends of central intervals of posterior probability `level`.
+
+        They are intervals of the classes' probabilities, shaped like `predict_proba`, or without
+        classes of the targets themselves, shaped like `predict`.
+        """
+        raise self._cannot()
+
+    def log_likelihood(self, table: Mapping[str, Any]) -> np.ndarray:
+        """Return the log of each row's mean probability over draws."""
         raise self._cannot()
 
     def _cannot(self) -> ModelError:
-        return ModelError(
-            f"{self.model['model']} has no features to predict this from: .predictive() has "
-            "values that one more row might have."
+        instead = (
+            ": .predictive() has values that one more row might have" if self.predicted else ""
         )
+        return ModelError(f"{self.model['model']} has no features to predict this from{instead}.")
 
     def predictive(self, variable: str | None = None) -> np.ndarray:
         """Return a posterior predictive draw of one more row for each draw, as levels if named."""
@@ -155,14 +170,8 @@ class Posterior:
         for variable in self.draws:
             flat = self.flat(variable)
             low, high = self.interval(level, variable)
-            columns = {
-                "mean": flat.mean(axis=0),
-                "sd": flat.std(axis=0),
-                f"{50 - 50 * level:g}%": low,
-                f"{50 + 50 * level:g}%": high,
-            }
-            index = self._labels(variable)
-            frames.append(pd.DataFrame({k: np.ravel(v) for k, v in columns.items()}, index=index))
+            columns = summary_columns(flat.mean(axis=0), flat.std(axis=0), low, high, level)
+            frames.append(pd.DataFrame(columns, index=self._labels(variable)))
         return pd.concat(frames)
 
     def to_arviz(self) -> az.InferenceData:
@@ -180,6 +189,7 @@ class Posterior:
             posterior=dict(self.draws),
             posterior_predictive=dict(self.predicted) or None,
             observed_data=observed,
+            constant_data=dict(self.constants) or None,
             dims={name: list(names) for name, names in dims.items()},
             coords={name: [_coordinate(v) for v in values] for name, values in coords.items()},
         )
@@ -217,7 +227,7 @@ class Posterior:
             dims = json.loads(facts["tacit_dims"])
             coords = json.loads(facts["tacit_coords"])
             return _TYPES.get(facts["tacit_kind"], cls)(
-                draws={name: data["posterior"][name].to_numpy() for name in dims},
+                draws={k: data["posterior"][k].to_numpy() for k in dims if k in data["posterior"]},
                 dims={name: tuple(names) for name, names in dims.items()},
                 coords={name: tuple(labels) for name, labels in coords.items()},
                 model=json.loads(facts["model"]),
@@ -227,12 +237,18 @@ class Posterior:
                     str(name): values.to_numpy()
                     for name, values in data.get("posterior_predictive", {}).items()
                 },
+                constants={
+                    str(name): values.to_numpy()
+                    for name, values in data.get("constant_data", {}).items()
+                },
             )
         except (OSError, KeyError, ValueError) as error:
             raise FileError(f"Cannot read {path} as a saved posterior.") from error
 
     def __repr__(self) -> str:
-        chains, draws = next(iter(self.draws.values())).shape[:2]
+        return self._described(*next(iter(self.draws.values())).shape[:2])
+
+    def _described(self, chains: int, draws: int) -> str:
         stamp = self.certificate.data
         if stamp == "private":
             stamp = f"private: epsilon {self.certificate.epsilon}, delta {self.certificate.delta}"
@@ -253,6 +269,18 @@ class Posterior:
         return names
 
 
+def describe(model: Any) -> dict[str, Any]:
+    """Return a model in plain values, its name and its options, for files and study files."""
+    options = {field.name: _plain_values(getattr(model, field.name)) for field in fields(model)}
+    return {"model": type(model).__name__, **options}
+
+
+def _plain_values(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _plain_values(v) for key, v in value.items()}
+    return [_plain_values(v) for v in value] if isinstance(value, tuple) else value
+
+
 def column_of(table: Mapping[str, Any], name: str) -> Any:
     """Return a column of a table that the analyst has; data behind a wall are refused."""
     if hasattr(table, "prepay"):
@@ -268,6 +296,34 @@ def load_arviz() -> ModuleType:
         warnings.simplefilter("ignore", FutureWarning)
         import arviz
     return arviz
+
+
+def tails(level: float) -> list[float]:
+    """Return the probabilities below the ends of a central interval."""
+    if not 0 < level < 1:
+        raise ModelError(f"Expected 0 < level={level} < 1.")
+    return [(1 - level) / 2, (1 + level) / 2]
+
+
+def summary_columns(mean: Any, sd: Any, low: Any, high: Any, level: float) -> dict[str, np.ndarray]:
+    """Return the columns of a summary, by name."""
+    ends = f"{50 - 50 * level:g}%", f"{50 + 50 * level:g}%"
+    return {"mean": np.ravel(mean), "sd": np.ravel(sd)} | {
+        name: np.ravel(end) for name, end in zip(ends, (low, high), strict=True)
+    }
+
+
+def log_mean(logs: np.ndarray) -> np.ndarray:
+    """Return the log of the mean of exp(logs) over draws, the first axis."""
+    top = logs.max(axis=0)
+    return top + np.log(np.exp(logs - top).mean(axis=0))
+
+
+def chunks(rows: int, numbers: int) -> Iterator[slice]:
+    """Yield slices of rows such that arrays of so many `numbers` a row hold 4 million at most."""
+    step = max(1, 4_000_000 // numbers)
+    for start in range(0, rows, step):
+        yield slice(start, start + step)
 
 
 def _plain(value: np.ndarray) -> Any:

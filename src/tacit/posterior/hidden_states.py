@@ -10,11 +10,10 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from tacit.posterior.base import Posterior, column_of
+from tacit.posterior.base import Posterior, chunks, column_of, log_mean
 from tacit.spec.errors import ModelError
 
 STATE = "hidden_state"
-_CHUNK = 2**22  # numbers held at once
 
 
 class HiddenStatesPosterior(Posterior):
@@ -65,15 +64,13 @@ class HiddenStatesPosterior(Posterior):
         logs = [np.log(np.maximum(self.flat(f"emission_{name}"), 1e-300)) for name in columns]
         each = np.arange(len(drawn))[:, None]
         found = np.empty(len(distinct))
-        step = max(1, _CHUNK // len(drawn))
-        for begin in range(0, len(distinct), step):
-            chunk = distinct[begin : begin + step]
+        for some in chunks(len(distinct), len(drawn)):
+            chunk = distinct[some]
             state = drawn[:, chunk[:, 0], chunk[:, 1]]
             log = np.zeros(state.shape)
             for log_p, codes in zip(logs, chunk[:, 2:].T, strict=True):
                 log += np.where(codes < 0, 0.0, log_p[each, state, np.maximum(codes, 0)])
-            most = log.max(axis=0)
-            found[begin : begin + step] = most + np.log(np.exp(log - most).mean(axis=0))
+            found[some] = log_mean(log)
         return found[which.reshape(-1)]
 
     def _codes(self, table: Mapping[str, Any], name: str) -> np.ndarray:

@@ -1,17 +1,15 @@
-"""The posterior of a discrete network: class probabilities for rows that one already has."""
+"""Posteriors of discrete networks, directed or not: class probabilities for rows that one has."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from tacit.posterior.base import Posterior, column_of
-from tacit.posterior.labels import codes_of
+from tacit.posterior.base import chunks, column_of, log_mean
+from tacit.posterior.classes import ClassPosterior, codes_of
 from tacit.spec.errors import ModelError
-
-_AT_ONCE = 4_000_000  # numbers held at once, for a chunk of rows and all draws
 
 Codes = dict[str, np.ndarray]
 
@@ -21,49 +19,28 @@ def family_name(name: str, parents: Sequence[str]) -> str:
     return f"p({name}|{','.join(parents)})" if parents else f"p({name})"
 
 
-class DiscretePosterior(Posterior):
+def margin_name(clique: Sequence[str]) -> str:
+    """Return the variable name of a clique's probabilities."""
+    return f"p({','.join(clique)})"
+
+
+def potential_name(clique: Sequence[str]) -> str:
+    """Return the variable name of a clique's log potentials."""
+    return f"log_potential({','.join(clique)})"
+
+
+class DiscretePosterior(ClassPosterior):
     """A posterior whose draws determine the joint law of discrete columns.
 
-    Values in a table are read like private data: one outside the public domain is missing, or
-    the column's default where it has one.
+    Probabilities are conditional on all other columns of the network. Values in a table are read
+    like private data: one outside the public domain is missing, or the column's default where it
+    has one.
     """
 
-    def predict_proba(self, table: Mapping[str, Any], target: str | None = None) -> np.ndarray:
-        """Return the probability of each level of `target` for each row, averaged over draws.
-
-        It is conditional on all other columns of the network. Naive Bayes needs no `target`.
-        """
-        name = self._target(target)
-        parts = self._over(table, name, lambda p: p.mean(axis=0))
-        return np.concatenate([np.zeros((0, len(self.coords[name]))), *parts])
-
-    def predict(self, table: Mapping[str, Any], target: str | None = None) -> np.ndarray:
-        """Return the most probable level of `target` for each row."""
-        name = self._target(target)
-        best = self.predict_proba(table, name).argmax(axis=1)
-        return np.array(self.coords[name])[best]
-
-    def predict_interval(
-        self, table: Mapping[str, Any], level: float = 0.9, target: str | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the credible interval of each row's probability of each level."""
-        if not 0 < level < 1:
-            raise ModelError(f"Expected 0 < level={level} < 1.")
-        name = self._target(target)
-        tails = [(1 - level) / 2, (1 + level) / 2]
-        parts = self._over(table, name, lambda p: np.quantile(p, tails, axis=0))
-        found = np.concatenate([np.zeros((2, 0, len(self.coords[name]))), *parts], axis=1)
-        return found[0], found[1]
-
     def log_likelihood(self, table: Mapping[str, Any]) -> np.ndarray:
-        """Return the log of each row's mean probability over draws."""
         codes = self._codes(table, self.columns)
-        parts = [np.zeros(0)]
-        for chunk in self._chunks(codes, 1):
-            log = self._log_joint(chunk)
-            top = log.max(axis=0)
-            parts.append(top + np.log(np.exp(log - top).mean(axis=0)))
-        return np.concatenate(parts)
+        parts = [log_mean(self._log_joint(chunk)) for chunk in self._chunks(codes, 1)]
+        return np.concatenate([np.zeros(0), *parts])
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -91,10 +68,7 @@ class DiscretePosterior(Posterior):
             raise ModelError("Expected columns of the same length.")
         return codes
 
-    def _over(
-        self, table: Mapping[str, Any], target: str, reduce: Callable[[np.ndarray], np.ndarray]
-    ) -> Iterator[np.ndarray]:
-        """Yield `reduce` of the probabilities (draw, row, level), in chunks of rows."""
+    def _probabilities(self, table: Mapping[str, Any], target: str) -> Iterator[np.ndarray]:
         given = [name for name in self.columns if name != target]
         codes = self._codes(table, given)
         if not given:  # a network of one column: as many rows as the table has
@@ -102,14 +76,40 @@ class DiscretePosterior(Posterior):
         for chunk in self._chunks(codes, len(self.coords[target])):
             log = self._log_scores(chunk, target)
             weight = np.exp(log - log.max(axis=2, keepdims=True))
-            yield reduce(weight / weight.sum(axis=2, keepdims=True))
+            yield weight / weight.sum(axis=2, keepdims=True)
 
     def _chunks(self, codes: Codes, levels: int) -> Iterator[Codes]:
         rows = len(next(iter(codes.values())))
-        draws = int(np.prod(next(iter(self.draws.values())).shape[:2]))
-        step = max(1, _AT_ONCE // (draws * levels))
-        for start in range(0, rows, step):
-            yield {name: code[start : start + step] for name, code in codes.items()}
+        for some in chunks(rows, len(self.flat()) * levels):
+            yield {name: code[some] for name, code in codes.items()}
+
+    def _entries(
+        self,
+        values: np.ndarray,
+        names: Sequence[str],
+        codes: Codes,
+        target: str | None,
+        missing: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Return entries of tables (draw, *names) by row, shape (draw, row, level of the target).
+
+        The last axis has length 1 if the target is not among the names. Entries of `missing` rows
+        are 0; elsewhere a missing value is refused.
+        """
+        index: list[Any] = []
+        for name in names:
+            if name == target:
+                index.append(np.arange(len(self.coords[name]))[None, :])
+                continue
+            code = codes[name]
+            if np.any(code < 0 if missing is None else (code < 0) & ~missing):
+                raise ModelError(
+                    f"Expected a public level of {name!r} in each row: only a column without "
+                    "children in a directed network may be missing."
+                )
+            index.append(code[:, None])
+        found = values[(slice(None), *index)]
+        return found if missing is None else np.where(missing[None, :, None], 0.0, found)
 
 
 class NetworkPosterior(DiscretePosterior):
@@ -138,27 +138,45 @@ class NetworkPosterior(DiscretePosterior):
         return np.asarray(sum(self._log_family(name, codes, target) for name in touched))
 
     def _log_family(self, name: str, codes: Codes, target: str | None) -> np.ndarray:
-        """Return log p(name | parents), shape (draw, row, level of the target).
-
-        The last axis has length 1 if the target is not in the family.
-        """
+        """Return log p(name | parents), shape (draw, row, level of the target)."""
         graph = self.graph
-        family = (*graph[name], name)
         log = np.log(np.maximum(self.flat(family_name(name, graph[name])), 1e-300))
-        every = np.arange(len(self.coords[target]))[None, :] if target is not None else None
-        leaf = not any(name in parents for parents in graph.values())
-        missing = codes[name] < 0 if leaf and name != target else np.zeros(1, dtype=bool)
-        index: list[Any] = []
-        for column in family:
-            if column == target:
-                index.append(every)
-                continue
-            code = codes[column]
-            if np.any((code < 0) & ~missing):
-                raise ModelError(
-                    f"Expected a public level of {column!r} in each row: only a column without "
-                    "children may be missing."
-                )
-            index.append(code[:, None])
-        found = log[(slice(None), *index)]
-        return np.where(missing[None, :, None], 0.0, found) if missing.any() else found
+        leaf = name != target and not any(name in parents for parents in graph.values())
+        missing = codes[name] < 0 if leaf and np.any(codes[name] < 0) else None
+        return self._entries(log, (*graph[name], name), codes, target, missing)
+
+
+class FieldPosterior(DiscretePosterior):
+    """Draws of the cliques' probabilities, `p(a,b)`, and of their log potentials.
+
+    A row to predict for needs a public level of every column but the target.
+    """
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(name for clique in self.model["cliques"] for name in clique))
+
+    def _log_joint(self, codes: Codes) -> np.ndarray:
+        return self._score(codes, None)[..., 0] - self._log_normaliser()[:, None]
+
+    def _log_scores(self, codes: Codes, target: str) -> np.ndarray:
+        return self._score(codes, target)
+
+    def _score(self, codes: Codes, target: str | None) -> np.ndarray:
+        """Return the sum of log potentials, shape (draw, row, level of the target)."""
+        total: Any = 0.0
+        for clique in self.model["cliques"]:
+            values = self.flat(potential_name(clique))
+            total = total + self._entries(values, clique, codes, target)
+        return np.asarray(total)
+
+    def _log_normaliser(self) -> np.ndarray:
+        """Return the log normaliser of each draw."""
+        sizes = [len(self.coords[name]) for name in self.columns]
+        states = np.unravel_index(np.arange(int(np.prod(sizes))), sizes)
+        parts = []
+        for codes in self._chunks(dict(zip(self.columns, states, strict=True)), 1):
+            score = self._score(codes, None)[..., 0]
+            top = score.max(axis=1)
+            parts.append(top + np.log(np.exp(score - top[:, None]).sum(axis=1)))
+        return np.logaddexp.reduce(parts, axis=0)

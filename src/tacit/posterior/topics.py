@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Self
+import secrets
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pandas as pd
@@ -12,92 +15,174 @@ from scipy.sparse import csr_matrix, issparse
 from scipy.stats import norm
 
 from tacit.infer.topics import bound, completion, mixtures
-from tacit.posterior.base import Posterior
-from tacit.spec.columns import Tokens
+from tacit.posterior.base import Posterior, describe, summary_columns, tails
 from tacit.spec.errors import ModelError
 from tacit.spec.release import Release
 from tacit.spec.sampling import Sampling
 from tacit.spec.texts import check_words, word_counts
 
-TOPIC, WORD = "topic", "word"
+if TYPE_CHECKING:
+    import arviz as az
+
+TOPIC, WORD, TOPICS = "topic", "word", "topics"
+_MOST_NUMBERS = 2**27  # of all draws at once: 1 GB
+_MOST_FOR_ARVIZ = 2**25
 _FIT_OPTIONS = {"tolerance": 1e-3, "most": 200}
 
 
-class TopicPosterior(Posterior):
-    """The posterior of each topic's word probabilities, by mean and standard deviation.
+@dataclass(frozen=True, eq=False)
+class TopicDraws(Mapping[str, np.ndarray]):
+    """Draws of `topics`, shape (chain, draw, topic, word), made when they are asked for.
 
-    `draws` holds `weight`, proportional to the expected probabilities, and `spread`, its standard
-    deviation with privacy noise included: draws of all words and topics would not fit in memory.
-    `sample` returns draws.
+    A word's weight in a topic is Gamma with mean `weight` and standard deviation `spread`, and
+    probabilities are weights divided by their sum: a Dirichlet where the variance is the mean, as
+    in a fit without noise. Each draw has a seed of its own, so that any of them can be made alone.
     """
+
+    weight: np.ndarray
+    spread: np.ndarray
+    chains: int
+    draws: int
+    seed: int
+
+    def __iter__(self) -> Iterator[str]:
+        return iter((TOPICS,))
+
+    def __len__(self) -> int:
+        return 1
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        if name != TOPICS:
+            raise KeyError(name)
+        return self._all
+
+    @cached_property
+    def _all(self) -> np.ndarray:
+        count = self.chains * self.draws
+        if count * self.weight.size > _MOST_NUMBERS:
+            raise ModelError(
+                f"Expected at most {_MOST_NUMBERS // self.weight.size} draws of topics at once, "
+                f"got {count}: write posterior.sample(n), or fit with fewer draws=."
+            )
+        return self.made(range(count)).reshape(self.chains, self.draws, *self.weight.shape)
+
+    def made(self, numbers: Iterable[int]) -> np.ndarray:
+        """Return the draws of these numbers, shape (draw, topic, word)."""
+        variance = np.maximum(self.spread, 1e-6 * self.weight + 1e-300) ** 2
+        shape = np.clip(self.weight**2 / variance, 1e-6, 1e12)
+        found = []
+        for i in numbers:
+            rng = np.random.default_rng([self.seed, i])
+            # In law, log G(a) = log G(a + 1) + log(U) / a, which does not underflow.
+            logs = np.log(rng.standard_gamma(shape + 1)) + np.log(rng.random(shape.shape)) / shape
+            logs += np.log((self.weight + 1e-300) / shape)
+            found.append(np.exp(logs - logs.max(axis=1, keepdims=True)))
+            found[-1] /= found[-1].sum(axis=1, keepdims=True)
+        return np.stack(found)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TopicPosterior(Posterior):
+    """The posterior of each topic's word probabilities: draws of `topics` (topic, word).
+
+    It is known by the mean and standard deviation of each word's weight, privacy noise included.
+    Means, intervals and summaries come from these; draws, which may not fit into memory all at
+    once, are made when they are asked for.
+    """
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.draws, TopicDraws):  # as it is loaded
+            made = TopicDraws(
+                self.constants["weight"],
+                self.constants["spread"],
+                *(int(x) for x in self.constants["chains_draws_seed"]),
+            )
+            object.__setattr__(self, "draws", made)
 
     @classmethod
     def from_parameters(
-        cls, model: Mapping[str, Any], release: Release, parameters: Any, sampling: Sampling
+        cls,
+        model: Any,
+        release: Release,
+        sampling: Sampling,
+        *,
+        weight: np.ndarray,
+        spread: np.ndarray,
+        words: tuple[str, ...],
     ) -> Self:
-        """Return the posterior given variational parameters `weight` and `spread` (word, topic)."""
-        words = _tokens(release).vocabulary
-        arrays = {"weight": parameters.weight, "spread": parameters.spread}
+        """Return the posterior given variational parameters, of shape (topic, word)."""
+        seed = secrets.randbits(32) if sampling.seed is None else sampling.seed % 2**63
+        constants = {
+            "weight": np.ascontiguousarray(weight),
+            "spread": np.ascontiguousarray(spread),
+            "chains_draws_seed": np.array([sampling.chains, sampling.draws, seed]),
+        }
         return cls(
-            draws={k: np.ascontiguousarray(v.T)[None, None] for k, v in arrays.items()},
-            dims=dict.fromkeys(arrays, (TOPIC, WORD)),
-            coords={TOPIC: tuple(range(parameters.weight.shape[1])), WORD: words},
-            model=model,
+            draws={},
+            dims=dict.fromkeys((TOPICS, "weight", "spread"), (TOPIC, WORD)),
+            coords={TOPIC: tuple(range(len(weight))), WORD: words},
+            model=describe(model),
             releases=(release,),
             noise=sampling.noise,
+            constants=constants,
         )
 
     @property
     def topics(self) -> np.ndarray:
         """The expected probability of each word in each topic, shape (topic, word)."""
-        weight = self.draws["weight"][0, 0]
-        return weight / weight.sum(axis=1, keepdims=True)
+        return self.constants["weight"] / self.sizes[:, None]
 
-    def mean(self, variable: str | None = None) -> Any:
-        return self.topics if variable is None else super().mean(variable)
+    @property
+    def sizes(self) -> np.ndarray:
+        """The expected weight of each topic: its share of what documents added, up to a factor."""
+        return self.constants["weight"].sum(axis=1)
 
-    def sample(self, n: int, variable: str | None = None, *, seed: int = 0) -> np.ndarray:
-        """Return `n` draws of the topics, shape (draw, topic, word)."""
-        if variable is not None:
-            return super().sample(n, variable)
-        rng = np.random.default_rng(seed)
-        weight, spread = (self.draws[name][0, 0] for name in ("weight", "spread"))
-        drawn = np.abs(weight + spread * rng.standard_normal((n, *weight.shape)))
-        return drawn / drawn.sum(axis=2, keepdims=True)
+    def mean(self, variable: str | None = None) -> np.ndarray:
+        self._check(variable)
+        return self.topics
 
-    def interval(self, level: float = 0.9, variable: str | None = None) -> tuple[Any, Any]:
+    def sample(self, n: int, variable: str | None = None) -> np.ndarray:
+        """Return `n` draws of the topics, shape (draw, topic, word), spread over all chains."""
+        self._check(variable)
+        count = self._made.chains * self._made.draws
+        if isinstance(n, bool) or not isinstance(n, int) or not 1 <= n <= count:
+            raise ModelError(f"Expected 1 <= n={n} <= {count} draws; fit with more draws.")
+        return self._made.made(np.linspace(0, count - 1, n).round().astype(int))
+
+    def interval(
+        self, level: float = 0.9, variable: str | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return the interval of each word's probability in each topic, shape (topic, word)."""
-        if variable is not None:
-            return super().interval(level, variable)
-        if not 0 < level < 1:
-            raise ModelError(f"Expected 0 < level={level} < 1.")
-        weight, spread = (self.draws[name][0, 0] for name in ("weight", "spread"))
-        total = weight.sum(axis=1, keepdims=True)
-        wide = norm.ppf((1 + level) / 2) * spread
+        self._check(variable)
+        weight, total = self.constants["weight"], self.sizes[:, None]
+        wide = norm.ppf(tails(level)[1]) * self.constants["spread"]
         return np.maximum(weight - wide, 0.0) / total, np.minimum((weight + wide) / total, 1.0)
 
     def summary(self, level: float = 0.9, words: int = 10) -> pd.DataFrame:
         """Return the mean, sd and interval of the most probable words of each topic."""
         low, high = self.interval(level)
-        sd = self.draws["spread"][0, 0] / self.draws["weight"][0, 0].sum(axis=1, keepdims=True)
+        sd = self.constants["spread"] / self.sizes[:, None]
         top = self.top_words(words)
         index = {word: i for i, word in enumerate(self.coords[WORD])}
         names = [(topic, word) for topic in top.index for word in top.loc[topic]]
-        rows = [topic for topic, _ in names], [index[word] for _, word in names]
-        columns = {
-            "mean": self.topics[rows],
-            "sd": sd[rows],
-            f"{50 - 50 * level:g}%": low[rows],
-            f"{50 + 50 * level:g}%": high[rows],
-        }
+        at = [topic for topic, _ in names], [index[word] for _, word in names]
+        columns = summary_columns(self.topics[at], sd[at], low[at], high[at], level)
         return pd.DataFrame(columns, index=pd.MultiIndex.from_tuples(names, names=[TOPIC, WORD]))
+
+    def to_arviz(self) -> az.InferenceData:
+        """Return draws of `topics` and the release as InferenceData.
+
+        Of a large model it has fewer draws a chain, so that they have 2^25 numbers at most.
+        """
+        made = self._made
+        most = max(1, _MOST_FOR_ARVIZ // (made.chains * made.weight.size))
+        return Posterior.to_arviz(replace(self, draws=replace(made, draws=min(made.draws, most))))
 
     def top_words(self, n: int = 10) -> pd.DataFrame:
         """Return the most probable words of each topic, one topic a row, the largest first."""
         words = np.array(self.coords[WORD], dtype=object)
         order = np.argsort(-self.topics, axis=1, kind="stable")[:, :n]
-        size = self.draws["weight"][0, 0].sum(axis=1)
-        index = np.argsort(-size, kind="stable")
+        index = np.argsort(-self.sizes, kind="stable")
         return pd.DataFrame(words[order[index]], index=pd.Index(index, name=TOPIC))
 
     def transform(self, documents: Any) -> np.ndarray:
@@ -121,6 +206,19 @@ class TopicPosterior(Posterior):
             return bound(counts, self.topics.T, self._alpha, **_FIT_OPTIONS)
         raise ModelError(f'Expected method={method!r} to be "completion" or "bound".')
 
+    def __repr__(self) -> str:
+        made = self._made
+        return self._described(made.chains, made.draws)
+
+    @property
+    def _made(self) -> TopicDraws:
+        assert isinstance(self.draws, TopicDraws)
+        return self.draws
+
+    def _check(self, variable: str | None) -> None:
+        if variable not in (None, TOPICS):
+            raise ModelError(f"No variable {variable!r}; there is {TOPICS!r}.")
+
     @property
     def _alpha(self) -> float:
         return float(self.model["alpha"])
@@ -137,11 +235,6 @@ class TopicPosterior(Posterior):
         if counts.nnz and not (np.all(np.isfinite(counts.data)) and counts.data.min() >= 0):
             raise ModelError("Expected counts of words that are finite and not negative.")
         return counts
-
-
-def _tokens(release: Release) -> Tokens:
-    (column,) = (c for c in release.schema.columns if isinstance(c, Tokens))
-    return column
 
 
 def _counted(documents: Any, words: tuple[str, ...]) -> csr_matrix:

@@ -13,7 +13,7 @@ from tacit.spec.columns import Categorical, Column, Integer, Real, Time, Tokens
 from tacit.spec.errors import ModelError
 from tacit.spec.schema import Schema
 
-MADE_UP = 256
+_SYNTHETIC = 256  # rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +70,7 @@ def number_of(column: Column, cell: Any) -> Any:
     return cell if isinstance(column, Real) else cell.astype(jnp.int32)
 
 
-def made_up_rows(columns: Sequence[str], schema: Schema, count: int = MADE_UP) -> np.ndarray:
+def synthetic_rows(columns: Sequence[str], schema: Schema, count: int = _SYNTHETIC) -> np.ndarray:
     """Rows drawn evenly from the public domain of each column. No data are looked at."""
     rng = np.random.default_rng(0)
     rows = np.empty((count, len(columns)))

@@ -1,15 +1,60 @@
-"""Cells of a table that the analyst has, encoded like private data: indices of public labels."""
+"""Classes of rows that one already has: how cells are read, and what posteriors predict."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from tacit.posterior.base import column_of
+from tacit.posterior.base import Posterior, column_of, tails
 from tacit.spec.columns import Categorical, Column
 from tacit.spec.errors import ModelError
+
+
+class ClassPosterior(Posterior):
+    """A posterior whose draws give probabilities of classes to rows.
+
+    The classes are those of the model's target, or of `target`, which a model without one needs.
+    """
+
+    @property
+    def classes(self) -> tuple[Any, ...]:
+        return self._classes(self._target(None))
+
+    def predict(self, table: Mapping[str, Any], target: str | None = None) -> np.ndarray:
+        """Return the most probable class of each row of a table that you already have."""
+        best = self.predict_proba(table, target).argmax(axis=1)
+        return np.array(self._classes(self._target(target)))[best]
+
+    def predict_proba(self, table: Mapping[str, Any], target: str | None = None) -> np.ndarray:
+        """Return the mean probability over draws of each class, shape (row, class)."""
+        name = self._target(target)
+        parts = [p.mean(axis=0) for p in self._probabilities(table, name)]
+        return np.concatenate([np.zeros((0, len(self._classes(name)))), *parts])
+
+    def predict_interval(
+        self, table: Mapping[str, Any], level: float = 0.9, target: str | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the ends of the credible interval of each class's probability, (row, class)."""
+        name, ends = self._target(target), tails(level)
+        parts = [np.quantile(p, ends, axis=0) for p in self._probabilities(table, name)]
+        found = np.concatenate([np.zeros((2, 0, len(self._classes(name)))), *parts], axis=1)
+        return found[0], found[1]
+
+    def _target(self, target: str | None) -> str:
+        """Return the name of what is predicted; refuse anything but the model's own target."""
+        mine = str(self.model["target"])
+        if target not in (None, mine):
+            raise ModelError(f"Expected target={mine!r} or none, got {target!r}.")
+        return mine
+
+    def _classes(self, target: str) -> tuple[Any, ...]:
+        return self.coords[target]
+
+    def _probabilities(self, table: Mapping[str, Any], target: str) -> Iterator[np.ndarray]:
+        """Yield the classes' probabilities, shape (draw, row, class), in chunks of rows."""
+        raise NotImplementedError
 
 
 def codes_of(table: Mapping[str, Any], column: Column) -> np.ndarray:
