@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import tacit
 from tacit.cli import app
 from tacit.methods import METHODS, Statistics, suits
-from tacit.models.description import describe
+from tacit.posterior import describe
 from tacit.study import Study
 from tests.contracts.test_models import EXAMPLES, STEPWISE, schema, table
 
@@ -53,7 +53,7 @@ TRUNCATED = {  # a draw of these models must be told where it may lie
     "HMM": 0.1, "NaiveBayes": 0.05, "BayesNet": 0.05, "MarkovRandomField": 0.05,
 }  # fmt: skip
 # What a draw of these models takes as known, or cannot leave out.
-DRAWN = {"LinearRegression": {"sd": 1.0}, "HMM": {"held_out": []}}
+DRAWN = {"LinearRegression": {"prior_sd": 1.0}, "HMM": {"held_out": []}}
 MODELS = {**EXAMPLES, **STEPWISE}
 PAIRS = [
     (method.__name__, name)

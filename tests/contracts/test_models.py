@@ -10,11 +10,12 @@ from itertools import product
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
 from scipy.stats import beta, binom, gamma, kstest, norm, poisson, t
 
 import tacit
 from tacit.models import MODELS, model_from_description
-from tacit.models.description import describe
+from tacit.posterior import describe
 from tacit.testing import simulated_release
 
 EXAMPLES = {
@@ -31,7 +32,7 @@ EXAMPLES = {
     "BayesNet": tacit.BayesNet({"kind": [], "flag": ["kind"], "wing": ["kind", "flag"]}),
     "MarkovRandomField": tacit.MarkovRandomField([("kind", "flag"), ("flag", "wing")]),
 }
-# Models that ask in steps, each answer depending on the one before: tests/models knows them.
+# Models that ask in steps, each answer depending on the one before.
 STEPWISE = {
     "LogisticRegression": tacit.LogisticRegression("flag", ["x", "kind"]),
     "GaussianMixture": tacit.GaussianMixture(2, ["x", "visits"]),
@@ -39,6 +40,17 @@ STEPWISE = {
     "SigmoidBeliefNetwork": tacit.SigmoidBeliefNetwork(2, ["flag", "wing", "colour"]),
     "LDA": tacit.LDA(2),
 }
+
+
+def log_likelihood(parameters, x, y):
+    return -0.5 * (y - parameters["coef"][0] * x[0] - parameters["coef"][1]) ** 2
+
+
+# A model that holds code: no study file can name it, and the rest is asked of it too.
+CODE = {
+    "LogDensity": tacit.LogDensity(log_likelihood, x="x", y="y", parameters={"coef": (2,)}),
+}
+ALL = {**EXAMPLES, **STEPWISE, **CODE}
 NETWORKS = ("NaiveBayes", "BayesNet", "MarkovRandomField")
 COUNTS = ("BetaBernoulli", "DirichletCategorical")
 MECHANISMS = [
@@ -134,9 +146,47 @@ def public(neighbours, options=(), n=600, kind="plain"):
     return tacit.Public(table(n, kind), schema(neighbours, **dict(options)))
 
 
+@cache
+def documents(neighbours, options, n, kind):
+    """A wall in front of letters, for topics: of two themes, or of nearly nothing."""
+    rng = np.random.default_rng(n)
+    themes = np.where(rng.random((n, 1)) < 0.5, np.arange(20) < 8, np.arange(20) >= 8)
+    counts = rng.poisson(3 * themes + 0.1).astype(float)
+    match kind:
+        case "constant" | "identical":
+            counts[:] = 1
+        case "at a bound":
+            counts[:] = 10**6
+        case "missing":
+            counts[:] = np.nan
+    asked = {key: value for key, value in options if key in ("max_units",)}
+    words = tacit.Tokens("letter", [f"word{i}" for i in range(20)], 100)
+    described = tacit.Schema(words, neighbours=neighbours, **asked)
+    budget = tacit.Budget(10**6, 0.1)
+    return tacit.Wall(csr_matrix(counts), described, budget=budget, ledger=":memory:")
+
+
 def fit(model, how, neighbours, options, n=600, kind="plain", **sampling):
-    behind = wall(neighbours, tuple(options.items()), n, kind)
+    make = documents if isinstance(model, tacit.LDA) else wall
+    behind = make(neighbours, tuple(options.items()), n, kind)
     return tacit.fit(model, behind, how, **{"draws": 200, "chains": 2, **sampling})
+
+
+def stepwise(name, epsilon=2, *, neighbours="replace_one", **others):
+    """The posterior of a model that asks in steps."""
+    how, sampling = tacit.VIPS(epsilon, 1e-6), {"draws": 60, "chains": 2, "progress": False}
+    if name in CODE:
+        how, sampling = tacit.SGLD(epsilon, 1e-6, steps=12), dict.fromkeys(("draws", "chains"))
+    options = {"default": True, "max_units": 2000} | others.pop("options", {})
+    return fit(ALL[name], how, neighbours, options, **{**sampling, **others})
+
+
+def fitted(name, **sampling):
+    """The posterior of any model, with data that suit it."""
+    if name in EXAMPLES:
+        how, options = tacit.Laplace(2), {"default": True}
+        return fit(EXAMPLES[name], how, "replace_one", options, **{"draws": 60, **sampling})
+    return stepwise(name, **sampling)
 
 
 def everything(name):
@@ -152,7 +202,7 @@ DRAWN = {
     "BetaBernoulli": (EXAMPLES["BetaBernoulli"], 0.05, 0),
     "DirichletCategorical": (EXAMPLES["DirichletCategorical"], 0.05, 0),
     "NormalMean": (EXAMPLES["NormalMean"], None, 0),
-    "LinearRegression": (tacit.LinearRegression("y", ["x"], sd=1.0), 2.0, 1e-6),
+    "LinearRegression": (tacit.LinearRegression("y", ["x"], prior_sd=1.0), 2.0, 1e-6),
 }
 
 
@@ -215,6 +265,126 @@ def test_a_posterior_is_complete(name, how, kind, tmp_path):
     assert tacit.Posterior.load(tmp_path / "p.nc").summary().equals(summary)
 
 
+@pytest.mark.parametrize("kind", ["total", "several rows", "capped"])
+@pytest.mark.parametrize("name", {**STEPWISE, **CODE})
+def test_a_posterior_of_steps_is_complete(name, kind, tmp_path):
+    for neighbours in RELATIONS:
+        posterior = stepwise(name, neighbours=neighbours, options=SCHEMAS[kind], n=400)
+        for draws in posterior.draws.values():
+            assert name in CODE or draws.shape[:2] == (2, 60)
+            assert np.all(np.isfinite(draws))
+        summary = posterior.summary()
+        assert list(summary.columns) == ["mean", "sd", "5%", "95%"]
+        assert np.all(summary["5%"] <= summary["95%"])
+        certificate = posterior.certificate
+        assert (certificate.data, certificate.neighbours) == ("private", neighbours)
+        assert certificate.epsilon <= 2
+    posterior.save(tmp_path / "p.nc")
+    again = tacit.Posterior.load(tmp_path / "p.nc")
+    assert again.summary().equals(summary)
+    for variable, draws in posterior.draws.items():
+        np.testing.assert_array_equal(again.draws[variable], draws)
+    if name not in ("LDA", *CODE):
+        logs = posterior.log_likelihood(ROWS)
+        assert np.all(np.isfinite(logs))
+        np.testing.assert_array_equal(again.log_likelihood(ROWS), logs)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_draws_and_chains_are_honoured_or_refused(name):
+    try:
+        posterior = fitted(name, draws=7, chains=3)
+    except tacit.errors.ModelError as error:
+        assert "Expected no draws=" in str(error)  # noqa: PT017 - or it must be as below
+        return
+    assert all(draws.shape[:2] == (3, 7) for draws in posterior.draws.values())
+    kept = posterior.to_arviz()["posterior"]
+    assert (kept.sizes["chain"], kept.sizes["draw"]) == (3, 7)
+    main = next(iter(posterior.draws))
+    np.testing.assert_array_equal(kept[main].to_numpy(), posterior.draws[main])
+    np.testing.assert_array_equal(posterior.sample(21), posterior.flat())
+
+
+ROWS = {
+    "kind": ["a", "b", "c"],
+    "flag": ["no", "yes", "no"],
+    "wing": [1, 2.0, "2"],
+    "x": [0.0, 1.0, 9.0],
+    "z": [0.0, 0.0, 1.0],
+    "visits": [3, 0, 20],
+    "colour": ["red", "blue", "red"],
+    "letter": ["word1", "word9 word10", ""],
+}
+CLASSES = {
+    "NaiveBayes": ("a", "b", "c"),
+    "LogisticRegression": ("no", "yes"),
+    "GaussianMixture": (0, 1),
+    "NaiveBayesMixture": (0, 1),
+    "BayesNet": ("a", "b", "c"),
+    "MarkovRandomField": ("a", "b", "c"),
+}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_predictions_mean_the_same_everywhere(name):
+    posterior = fitted(name)
+    if name == "LinearRegression":  # a number, and where it lies
+        expected = posterior.predict(ROWS)
+        low, high = posterior.predict_interval(ROWS, seed=1)
+        assert expected.shape == low.shape == (3,)
+        assert np.all((low < expected) & (expected < high))
+        for absent in (lambda: posterior.classes, lambda: posterior.predict_proba(ROWS)):
+            with pytest.raises(tacit.errors.ModelError, match="no features"):
+                absent()
+        return
+    if name not in CLASSES:
+        for what in ("predict", "predict_proba", "predict_interval"):
+            with pytest.raises(tacit.errors.ModelError, match=f"{name} has no features"):
+                getattr(posterior, what)(ROWS)
+        return
+    target = {"target": "kind"} if name in ("BayesNet", "MarkovRandomField") else {}
+    classes = CLASSES[name]
+    if target:
+        with pytest.raises(tacit.errors.ModelError, match="target="):
+            _ = posterior.classes
+    else:
+        assert posterior.classes == classes
+    probability = posterior.predict_proba(ROWS, **target)
+    assert probability.shape == (3, len(classes))
+    np.testing.assert_allclose(probability.sum(axis=1), 1)
+    np.testing.assert_array_equal(
+        posterior.predict(ROWS, **target), np.array(classes)[probability.argmax(axis=1)]
+    )
+    low, high = posterior.predict_interval(ROWS, 0.99, **target)
+    assert low.shape == high.shape == probability.shape
+    assert np.all((low <= probability) & (probability <= high))
+    with pytest.raises(tacit.errors.ModelError, match="level"):
+        posterior.predict_interval(ROWS, 1.5, **target)
+
+
+@pytest.mark.parametrize("n", [0, 1])
+@pytest.mark.parametrize("name", {**STEPWISE, **CODE})
+def test_few_rows_are_no_error_in_steps(name, n):
+    for neighbours, noise in (("add_remove", "aware"), ("add_remove", "plugin")):
+        options = {"noise": noise} if name not in CODE else {}
+        posterior = stepwise(name, neighbours=neighbours, n=n, **options)
+        assert np.all(np.isfinite(posterior.summary()))
+
+
+@pytest.mark.parametrize("kind", ["constant", "at a bound", "missing", "identical"])
+@pytest.mark.parametrize("name", {**STEPWISE, **CODE})
+def test_strange_data_are_no_error_in_steps(name, kind):
+    for epsilon in (0.1, 100):
+        posterior = stepwise(name, epsilon, kind=kind, options={"default": False})
+        assert np.all(np.isfinite(posterior.summary()))
+
+
+@pytest.mark.parametrize("name", {**STEPWISE, **CODE})
+def test_a_model_without_the_density_of_its_prior_says_so(name):
+    with pytest.raises(tacit.errors.ModelError, match=f"which {name} has not"):
+        tacit.with_prior(stepwise(name), lambda draws: np.zeros(120))
+
+
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_much_budget_meets_no_noise(name):
     """At epsilon 10^4 the private posterior is the non-private one, under every kind of schema."""
@@ -249,7 +419,7 @@ NEARLY_PRIOR = {
     "GammaPoisson": (tacit.GammaPoisson("visits", prior=(0.3, 0.1)), gamma(0.3, scale=10)),
     "GammaExponential": (tacit.GammaExponential("wait", prior=(2, 10)), gamma(2, scale=1 / 10)),
     "NormalMean": (tacit.NormalMean("x", sd=2, prior=(1, 3)), norm(1, 3)),
-    "NormalModel": (tacit.NormalModel("x", mean=1, mean_rows=4, sd=0.5, sd_rows=9), t(9, 1, 0.25)),
+    "NormalModel": (tacit.NormalModel("x", 1, 4, 0.5, 9), t(9, 1, 0.25)),
 }
 
 
@@ -302,8 +472,8 @@ def test_strange_data_are_no_error(name, kind):
         tacit.GammaExponential("wait", prior=(1e6, 1e3)),
         tacit.NormalMean("x", sd=0.01, prior=(-5, 0.01)),
         tacit.NormalMean("x", sd=1, prior=(1e6, 1)),
-        tacit.NormalModel("x", mean=-5, mean_rows=1e6, sd=1e-4, sd_rows=1e6),
-        tacit.NormalModel("x", sd=1e-9),
+        tacit.NormalModel("x", -5, 1e6, 1e-4, 1e6),
+        tacit.NormalModel("x", prior_sd=1e-9),
         tacit.LinearRegression("y", ["x", "z"], prior_scale=1e6),
     ],
     ids=str,
@@ -325,31 +495,18 @@ def test_predictive_draws_are_of_the_right_kind(name):
     if name == "LinearRegression":
         with pytest.raises(tacit.errors.ModelError, match="predict"):
             posterior.predictive()
-        rows = {"x": [0.0, 1.0, 2.0], "z": [0.0, 0.0, 1.0]}
-        low, high = posterior.predict_interval(rows, seed=1)
-        assert np.all((low < posterior.predict(rows)) & (posterior.predict(rows) < high))
         with pytest.raises(tacit.errors.ModelError, match="'z'"):
             posterior.predict({"x": [0.0]})
         return
     if name in NETWORKS:
-        target = None if name == "NaiveBayes" else "kind"
-        rows = {"flag": ["no", "yes", "no"], "wing": [1, 2.0, "2"]}
-        chance = posterior.predict_proba(rows, target=target)
-        assert chance.shape == (3, 3)
-        np.testing.assert_allclose(chance.sum(axis=1), 1)
-        low, high = posterior.predict_interval(rows, target=target)
-        assert np.all((low <= chance) & (chance <= high))
-        assert set(posterior.predict(rows, target=target)) <= {"a", "b", "c"}
-        logs = posterior.log_likelihood(rows | {"kind": ["a", "b", "c"]})
+        logs = posterior.log_likelihood(ROWS)
         assert logs.shape == (3,)
         assert np.all(logs < 0)
         assert set(posterior.predictive("kind")) <= {"a", "b", "c"}
         assert set(posterior.predictive("wing")) <= {1, 2}
         with pytest.raises(tacit.errors.ModelError, match="'wing'"):
-            posterior.predict_proba({"flag": ["no"]}, target=target)
+            posterior.predict_proba({"flag": ["no"]}, target="kind")
         return
-    with pytest.raises(tacit.errors.ModelError, match="features"):
-        posterior.predict({"x": [0.0]})
     values = posterior.predictive()
     assert values.shape == ((400, 2) if name == "MultivariateNormalModel" else (400,))
     match name:
@@ -378,9 +535,9 @@ def test_another_prior_is_free(name):
         "LinearRegression": {"prior_scale": 2.0},
         "NormalMean": {"prior": (2.0, 1.0)},
         "HMM": {"prior": 3.0},
-    }.get(name, {"sd_rows": 5.0} if "NormalModel" in name else {"prior": None})
+    }.get(name, {"prior_sd_rows": 5.0} if "NormalModel" in name else {"prior": None})
     if name in NETWORKS:
-        other = {"sd": 1.0} if name == "MarkovRandomField" else {"prior": 3.0}
+        other = {"prior_scale": 1.0} if name == "MarkovRandomField" else {"prior": 3.0}
     if other == {"prior": None}:
         other = {"prior": (3.0, 3.0, 3.0) if name == "DirichletCategorical" else (3.0, 3.0)}
     again = replace(model, **other).posterior(release, seed=1)
@@ -453,12 +610,22 @@ def test_another_prior_agrees_with_a_grid_for_a_rate():
         assert abs(posterior.mean() - want) < 8 * sd / np.sqrt(80_000) + 2e-3 * sd
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("name", {**EXAMPLES, **STEPWISE})
 def test_a_model_survives_its_description(name):
-    plain = json.loads(json.dumps(describe(EXAMPLES[name])))
+    plain = json.loads(json.dumps(describe(ALL[name])))
     again = model_from_description(plain)
-    assert again.query() == EXAMPLES[name].query()
+    assert name in STEPWISE or again.query() == ALL[name].query()
     assert describe(again) == plain
+
+
+@pytest.mark.parametrize("name", {**EXAMPLES, **STEPWISE})
+def test_options_have_one_name_each(name):
+    """Counts are n_<what>, and what is about a prior begins with it, but for LDA's known names."""
+    options = describe(ALL[name])
+    assert not {"n", "k", "topics", "states", "components", "hidden"} & set(options)
+    about_priors = {key for key in options if "prior" in key}
+    assert all(key.startswith("prior") for key in about_priors)
+    assert about_priors or name == "LDA"
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -490,12 +657,12 @@ def test_a_saved_release_is_enough(name, tmp_path):
         lambda: tacit.NormalMean("x", sd=0),
         lambda: tacit.NormalMean("x", sd=float("nan")),
         lambda: tacit.NormalMean("x", sd=1, prior=(0, 0)),
-        lambda: tacit.NormalModel("x", sd_rows=0),
-        lambda: tacit.NormalModel("x", mean_rows=-1),
-        lambda: tacit.NormalModel("x", mean="middle"),
-        lambda: tacit.NormalModel("x", sd=float("inf")),
-        lambda: tacit.MultivariateNormalModel(["x", "y"], mean=(1,)),
-        lambda: tacit.MultivariateNormalModel(["x", "y"], sd=(1, 0)),
+        lambda: tacit.NormalModel("x", prior_sd_rows=0),
+        lambda: tacit.NormalModel("x", prior_mean_rows=-1),
+        lambda: tacit.NormalModel("x", prior_mean="middle"),
+        lambda: tacit.NormalModel("x", prior_sd=float("inf")),
+        lambda: tacit.MultivariateNormalModel(["x", "y"], prior_mean=(1,)),
+        lambda: tacit.MultivariateNormalModel(["x", "y"], prior_sd=(1, 0)),
         lambda: tacit.NaiveBayes("kind", []),
         lambda: tacit.NaiveBayes("kind", ["kind"]),
         lambda: tacit.NaiveBayes("kind", ["flag", "flag"]),
@@ -512,7 +679,7 @@ def test_a_saved_release_is_enough(name, tmp_path):
         lambda: tacit.MarkovRandomField([("kind", "kind")]),
         lambda: tacit.MarkovRandomField([("kind", 3)]),
         lambda: tacit.MarkovRandomField([("a,b", "c"), ("a", "b,c")]),
-        lambda: tacit.MarkovRandomField([("kind", "flag")], sd=0),
+        lambda: tacit.MarkovRandomField([("kind", "flag")], prior_scale=0),
         lambda: tacit.LinearRegression("y", []),
         lambda: tacit.LinearRegression("y", ["x", "y"]),
         lambda: tacit.LinearRegression("y", ["x"], prior_scale=0),
@@ -525,7 +692,7 @@ def test_a_saved_release_is_enough(name, tmp_path):
         lambda: tacit.HMM(2, "ward", "month", ["colour"], held_out=["north"]),
         lambda: tacit.HMM(2, "ward", "month", ["colour"], sampler="gibbs"),
         lambda: model_from_description({"model": "Oracle"}),
-        lambda: model_from_description({"model": "HMM", "states": 2}),
+        lambda: model_from_description({"model": "HMM", "n_states": 2}),
         lambda: model_from_description({"model": "BetaBernoulli", "colour": "red"}),
     ],
 )

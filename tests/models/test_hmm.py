@@ -206,7 +206,7 @@ epsilon = 1.0
 [[analysis]]
 name = "states"
 model = "HMM"
-states = 2
+n_states = 2
 sequence = "region"
 time = "month"
 emissions = ["civilian_casualties"]

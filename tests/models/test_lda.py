@@ -10,7 +10,7 @@ from scipy.sparse import csr_matrix
 import tacit
 from tacit import plots
 from tacit.datasets import simulate_letters
-from tacit.models import lda_fit
+from tacit.models import lda
 from tacit.spec.variational import Sums
 from tacit.subsampling import Everyone, Poisson
 
@@ -149,12 +149,12 @@ def test_documents_of_the_analyst():
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"topics": 0}, "topics"),
-        ({"topics": 2.5}, "topics"),
-        ({"topics": 2, "alpha": 0}, "alpha"),
-        ({"topics": 2, "eta": -1}, "eta"),
-        ({"topics": 2, "length": 0}, "length"),
-        ({"topics": 2, "weighting": "log"}, "root, length, resampled"),
+        ({"n_topics": 0}, "n_topics"),
+        ({"n_topics": 2.5}, "n_topics"),
+        ({"n_topics": 2, "alpha": 0}, "alpha"),
+        ({"n_topics": 2, "eta": -1}, "eta"),
+        ({"n_topics": 2, "length": 0}, "length"),
+        ({"n_topics": 2, "weighting": "log"}, "root, length, resampled"),
     ],
 )
 def test_bad_options_say_what_to_write(options, match):
@@ -213,7 +213,7 @@ def test_few_documents_are_read_often_enough_without_noise(n):
 
 def test_steps_count_where_topics_are_all_alike():
     """The noise of frequencies is that of all releases but one, and not of a part of them."""
-    single = lda_fit._Frequency.of(np.array([40.0, 0.0, 9.0]), 3.0)
+    single = lda._Frequency.of(np.array([40.0, 0.0, 9.0]), 3.0)
     seen = np.outer([36.0, 2.0, 9.0], np.full(4, 0.5))  # each topic's share, of norm 1 together
     both = single.with_steps(Sums({"sum": seen}, {"sum": 4.0}), topics=4)
     np.testing.assert_allclose(both.seen, 0.64 * single.seen + 0.36 * seen.sum(axis=1) / 2)

@@ -201,7 +201,8 @@ def test_predictions():
     np.testing.assert_allclose(chance.sum(axis=1), 1)
     assert (posterior.predict(test) == test["ill"]).mean() > 0.68
     low, high = posterior.predict_interval(test)
-    assert np.all((low <= chance[:, 1]) & (chance[:, 1] <= high))
+    assert posterior.classes == ("no", "yes")
+    assert np.all((low <= chance) & (chance <= high))
     logs = posterior.log_likelihood(test)
     said = np.log(np.where(test["ill"] == "yes", chance[:, 1], chance[:, 0]))
     np.testing.assert_allclose(logs, said, atol=1e-9)  # both average probabilities

@@ -128,7 +128,8 @@ def test_a_field_of_one_clique_is_a_saturated_table():
     data = people(2000, np.random.default_rng(3))
     public = tacit.Public(data, schema())
     net = tacit.fit(tacit.BayesNet({"y": [], "a": ["y"]}), public, tacit.Exact(), seed=1)
-    field = tacit.fit(tacit.MarkovRandomField([("y", "a")], sd=5), public, tacit.Exact(), seed=1)
+    model = tacit.MarkovRandomField([("y", "a")], prior_scale=5)
+    field = tacit.fit(model, public, tacit.Exact(), seed=1)
     joint = net.mean("p(y)")[:, None] * net.mean("p(a|y)")
     np.testing.assert_allclose(field.mean("p(y,a)"), joint, atol=0.004)
     rows = {"a": ["u", "v", "w"]}

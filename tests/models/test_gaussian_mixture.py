@@ -13,7 +13,6 @@ from tacit.infer.mixtures import (
     synthetic_rows,
 )
 from tacit.kernels.mixtures import BINS
-from tacit.models.mixture_pilots import MixturePilots
 from tacit.spec.variational import Setting
 
 
@@ -47,11 +46,10 @@ def test_every_group_is_found(components, size, seed, narrow):
 
 
 def test_a_single_component_needs_no_pilot_query():
-    columns = np.zeros(1), np.ones(1)
-    assert MixturePilots(("x",), columns, 1, Setting(100, 1.0), 1).queries() == ()
-    two = MixturePilots(("x",), columns, 2, Setting(100, 1.0), 1)
-    shares = [query.share for query in two.queries()]
-    assert sum(shares) == pytest.approx(0.25)
+    schema, setting = tacit.Schema(tacit.Real("x", 0, 1), neighbours="replace_one"), Setting(100, 1)
+    one, two = (tacit.GaussianMixture(k, "x").variational(schema, setting) for k in (1, 2))
+    assert one.pilots == ()
+    assert sum(query.share for query in two.pilots) == pytest.approx(0.25)
 
 
 def test_a_frame_is_narrowed_and_turned_to_the_rows():

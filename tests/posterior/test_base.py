@@ -1,0 +1,114 @@
+import json
+
+import arviz as az
+import numpy as np
+import pytest
+
+import tacit
+from tests.conftest import SMOKERS, smoking
+
+
+@pytest.fixture
+def posterior(wall):
+    model = tacit.BetaBernoulli("smoker", success="yes")
+    return tacit.fit(model, wall, tacit.Laplace(0.5), draws=500, chains=2, seed=1)
+
+
+@pytest.fixture
+def several(wall):
+    return tacit.fit(tacit.DirichletCategorical("smoker"), wall, tacit.Laplace(0.5), seed=1)
+
+
+def test_summary_mean_interval_and_sample_agree(posterior, several):
+    low, high = posterior.interval(0.9)
+    row = posterior.summary().loc["p"]
+    assert (row["mean"], row["5%"], row["95%"]) == (posterior.mean(), low, high)
+    assert isinstance(low, float)
+    assert posterior.sample(7).shape == (7,)
+    assert several.sample(7).shape == (7, 2)
+    assert list(several.summary().index[:2]) == ["p[no]", "p[yes]"]
+    low, high = several.interval(0.5)
+    assert low.shape == (2,)
+    assert np.all((several.sample(4000) >= low).mean(axis=0) > 0.7)
+    assert posterior.mean("rows") <= 8
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda p: p.interval(1.0),
+        lambda p: p.interval(0),
+        lambda p: p.sample(0),
+        lambda p: p.sample(10**6),
+        lambda p: p.mean("theta"),
+    ],
+)
+def test_bad_requests_are_refused(posterior, call):
+    with pytest.raises(tacit.errors.ModelError):
+        call(posterior)
+
+
+def test_arviz_gets_draws_and_privacy_facts(posterior, several):
+    data = several.to_arviz()
+    assert data["posterior"]["p"].dims == ("chain", "draw", "smoker")
+    assert list(data["posterior"]["smoker"].values) == ["no", "yes"]
+    assert data["posterior"].attrs["epsilon"] == "0.5"
+    assert data["posterior"].attrs["neighbours"] == "replace_one"
+    assert json.loads(data.attrs["certificate"])["ledger"]["entry"] > 1
+    released = data["observed_data"]["released_smoker"]
+    assert list(released.coords["released_smoker_smoker"].values) == ["no", "yes", "(missing)"]
+    assert az.summary(posterior.to_arviz()).loc["p", "mean"] == pytest.approx(
+        posterior.mean(), abs=1e-2
+    )
+
+
+def test_save_and_load(posterior, several, tmp_path):
+    for one in (posterior, several):
+        one.save(tmp_path / "p.nc")
+        again = tacit.Posterior.load(tmp_path / "p.nc")
+        assert again.summary().equals(one.summary())
+        assert again.certificate == one.certificate
+        assert again.releases == one.releases
+        assert (again.model, again.coords, again.noise) == (one.model, one.coords, one.noise)
+        assert repr(again) == repr(one)
+    az.from_netcdf(str(tmp_path / "p.nc"))
+    for content in (b"", b"nonsense"):
+        (tmp_path / "bad.nc").write_bytes(content)
+        with pytest.raises(tacit.errors.FileError):
+            tacit.Posterior.load(tmp_path / "bad.nc")
+    with pytest.raises(tacit.errors.FileError):
+        tacit.Posterior.load(tmp_path / "none.nc")
+
+
+def test_a_canary_in_the_data_is_in_no_artefact(tmp_path):
+    canary = "canary-7f3a9"
+    data = {key: np.append(value, canary) for key, value in SMOKERS.items()}
+    schema = tacit.Schema(
+        tacit.Categorical("smoker", ["no", "yes"]),
+        tacit.Integer("age", 0, 120),
+        unit="who",
+        max_rows_per_unit=2,
+        neighbours="replace_one",
+    )
+    wall = tacit.Wall(data, schema, budget=tacit.Budget(9), ledger=tmp_path / "x.ledger")
+    model = tacit.BetaBernoulli("smoker", success="yes")
+    posterior = tacit.fit(model, wall, tacit.Laplace(1), name="a")
+    posterior.save(tmp_path / "p.nc")
+    (release,) = posterior.releases
+    release.save(tmp_path / "r.json")
+    release.save(tmp_path / "r.npz")
+    (tmp_path / "c.json").write_text(posterior.certificate.to_json())
+    (tmp_path / "repr").write_text(f"{wall!r} {posterior!r} {release!r} {posterior.summary()}")
+    written = list(tmp_path.iterdir())
+    assert len(written) >= 6
+    for path in written:
+        assert canary.encode() not in path.read_bytes(), path.name
+
+
+def test_the_repr_says_how_private(posterior):
+    assert (
+        repr(posterior) == "Posterior(BetaBernoulli, 2 x 500 draws, private: epsilon 0.5, delta 0)"
+    )
+    model = tacit.BetaBernoulli("smoker", success="yes")
+    public = tacit.fit(model, tacit.Public(SMOKERS, smoking()), tacit.Exact())
+    assert "public data" in repr(public)
