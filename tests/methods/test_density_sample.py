@@ -15,7 +15,7 @@ from scipy.stats import chi2
 import tacit
 from tacit.methods.density_sample import public_range, region_of, synthetic_rows
 from tacit.methods.method import Task
-from tacit.posterior import Posterior, describe
+from tacit.posterior import Posterior
 
 ALARM = 1e-6
 
@@ -40,10 +40,9 @@ class Rows:
 
     def posterior(self, release, **sampling):
         theta = release.query.places(release)
-        labels = {"dims": {"theta": ("parameter",)}, "coords": {"parameter": range(self.size)}}
-        facts = {"model": type(self).__name__}
-        assert describe(self)["size"] == theta.shape[1]
-        return Posterior.walked(facts, release, {"theta": theta}, **labels)
+        assert self.size == theta.shape[1]
+        labels = {"theta": {"parameter": range(self.size)}}
+        return Posterior.walked(self, release, {"theta": theta}, labels)
 
 
 # Losses as log-likelihoods, of the parameters and one row (y, x...)

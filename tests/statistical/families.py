@@ -152,8 +152,8 @@ class InformedRegression:
         found = draw_matrices(release, self.query(), prior.moments_density(), how)
         scaled, sigma = draw_regression(found, prior, np.random.default_rng(how.seed))
         draws = {"coef": scaled[:, 1:], "intercept": WIDE * scaled[:, 0], "sigma": WIDE * sigma}
-        names = {"coef": ("feature",)}
-        return Posterior.of({}, release, how, draws, dims=names)
+        labels = {"coef": {"feature": self.own.features}}
+        return Posterior.of(self.own, release, how, draws, labels=labels)
 
 
 def _reals(*names: str) -> tuple[Any, ...]:
