@@ -162,7 +162,7 @@ epsilon = 1.0
 [[analysis]]
 name = "states"
 model = "HMM"
-states = 2
+n_states = 2
 sequence = "where"
 time = "when"
 emissions = ["kind"]

@@ -8,7 +8,7 @@ import tacit
 from tacit.accounting import epsilon, gaussian_mu
 from tacit.methods.method import Task
 from tacit.methods.vips import plan_of
-from tacit.models import lda_fit
+from tacit.models import lda
 from tacit.spec.variational import Setting, Sums
 from tacit.subsampling import Everyone, Poisson, WithoutReplacement
 
@@ -100,8 +100,8 @@ def test_pilot_queries_have_their_share_of_the_budget_whatever_batches_steps_hav
 )
 def test_parameters_follow_small_batches_a_few_times(monkeypatch, options, times):
     made = []
-    clear = lda_fit.denoised
-    monkeypatch.setattr(lda_fit, "denoised", lambda *given: made.append(1) or clear(*given))
+    clear = lda.denoised
+    monkeypatch.setattr(lda, "denoised", lambda *given: made.append(1) or clear(*given))
     tacit.fit(MODEL, wall(), tacit.VIPS(3, 1e-5, **options))
     assert len(made) == times
 

@@ -107,7 +107,7 @@ def _network_game() -> Game:
     mean = np.tile([-0.8, *[1.6 / _HIDDEN] * _HIDDEN], (_VISIBLE, 1))
     zero = np.zeros(_HIDDEN)
     network = BeliefNetwork(zero, zero, mean, np.zeros((_VISIBLE, _HIDDEN + 1, _HIDDEN + 1)))
-    query = variational.question(_initial(variational)._replace(network=network))
+    query = variational.question(network)
     worlds = [{name: [level] for name in names} for level in ("no", "yes")]
     name = "a step of VIPS, belief network"
     return _game(name, schema, query, worlds, _ALL, 1.0, _HALF, 0.5, pace=4)
