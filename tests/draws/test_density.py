@@ -84,7 +84,7 @@ def chain(region, of_row=near, slopes=near_slopes, **options):
     given = {"width": 8.0, "lift": 6.0, "steps": 30} | options
     bounded = {"size": region.size, "clip": 20.0, "state": np.zeros(region.size)}
     steered = slopes and queries.BoundedSum(traced(slopes, region.size), "x", **bounded)
-    return queries.DensityDraw(traced(of_row, region.size), "x", region, slopes=steered, **given)
+    return queries.DensityDraw(traced(of_row, region.size), "x", region, gradient=steered, **given)
 
 
 def fits(seen, chances):
@@ -239,7 +239,7 @@ def test_a_chain_in_two_dimensions_has_the_law_of_a_fine_grid(region, slopes):
     loaded = resolved.evaluate(open_data({"x": x}, schema()), ())
     words = seeded_entropy("11")
     steps = resolved.sample(loaded, resolved.at_temperature(heat), words)
-    theta = region.places(steps.reshape(draws, 2) * 2.0**-40)
+    theta = region.parameters(steps.reshape(draws, 2) * 2.0**-40)
     edges = [np.linspace(-1, 1, 61), np.linspace(-1, 1.5, 61)]
     middles = [(e[1:] + e[:-1]) / 2 for e in edges]
     grid = np.stack(np.meshgrid(*middles, indexing="ij"), axis=-1).reshape(-1, 2)
@@ -280,7 +280,7 @@ def test_a_chain_in_one_dimension_has_the_law_of_a_fine_grid():
     words = seeded_entropy("12")
     drawn = resolved.sample(loaded, resolved.at_temperature(2.0), words) * 2.0**-40
     share = (np.arange(2000) + 0.5) / 2000
-    scores = log_scores(resolved, {"x": x}, region.places(share[:, None]))
+    scores = log_scores(resolved, {"x": x}, region.parameters(share[:, None]))
     for heat, fit in ((2.0, True), (6.0, False)):
         below = np.cumsum(np.exp((scores - scores.max()) / heat))
         law = lambda v: np.interp(v, share, below / below[-1])  # noqa: B023, E731
@@ -389,7 +389,7 @@ def test_a_release_can_be_saved_and_read(region):
     text = to_json(query.to_dict())
     assert digest(query_from_dict(from_json(text)).to_dict()) == digest(query.to_dict())
     value = release.table(release.blocks[0].name).value
-    np.testing.assert_array_equal(again.query.region.places(value), region.places(value))
+    np.testing.assert_array_equal(again.query.region.parameters(value), region.parameters(value))
     asked = wall().release(again.query, queries.Exponential(1))
     assert asked.certificate.events == release.certificate.events
 
@@ -400,7 +400,7 @@ def test_draws_stay_within_their_region_whatever_the_program_does():
         for slopes in (None, wild_slopes):
             query = chain(region, wild, slopes, width=1.0, lift=0.5)
             release = wall(data).release(query, queries.Exponential(50))
-            at = region.places(release.table("theta").value)[0]
+            at = region.parameters(release.table("theta").value)[0]
             assert np.isfinite(at).all()
             assert np.abs(at).max() <= 2
             assert isinstance(region, queries.Box) or np.linalg.norm(at) <= 2

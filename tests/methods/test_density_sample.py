@@ -39,10 +39,10 @@ class Rows:
         return tacit.queries.Likelihood(program, self.columns, self.size, self.prior, gradients)
 
     def posterior(self, release, **sampling):
-        theta = release.query.places(release)
+        theta = release.query.parameters(release)
         assert self.size == theta.shape[1]
         labels = {"theta": {"parameter": range(self.size)}}
-        return Posterior.walked(self, release, {"theta": theta}, labels)
+        return Posterior.from_chain(self, release, {"theta": theta}, labels)
 
 
 # Losses as log-likelihoods, of the parameters and one row (y, x...)

@@ -9,7 +9,7 @@ from tacit.accounting import epsilon, gaussian_mu
 from tacit.methods.method import Task
 from tacit.methods.vips import plan_of
 from tacit.models import lda
-from tacit.spec.variational import Setting, Sums
+from tacit.spec.variational import FitSetting, Sums
 from tacit.subsampling import Everyone, Poisson, WithoutReplacement
 
 WORDS = [f"w{i}" for i in range(30)]
@@ -42,7 +42,7 @@ MODEL = tacit.LDA(2)
 
 
 def fitted(units=600, aware=False):
-    return MODEL.variational(schema(), Setting(units, 1.0, aware=aware))
+    return MODEL.variational(schema(), FitSetting(units, 1.0, aware=aware))
 
 
 def plan(how, units=600, neighbours="replace_one", aware=False):
@@ -180,7 +180,7 @@ def test_averages_know_their_noise():
     """The standard deviation of a weighted mean of independent noise."""
     a = Sums({"s": np.array([4.0])}, {"s": 3.0})
     b = Sums({"s": np.array([8.0])}, {"s": 4.0})
-    mean = a.towards(b, 0.25)
+    mean = a.average(b, 0.25)
     assert mean.values["s"] == 5
     assert mean.sd["s"] == pytest.approx(np.hypot(0.75 * 3, 0.25 * 4))
 

@@ -13,7 +13,7 @@ from tacit.infer.mixtures import (
     synthetic_rows,
 )
 from tacit.kernels.mixtures import BINS
-from tacit.spec.variational import Setting
+from tacit.spec.variational import FitSetting
 
 
 def groups(components, size, seed, *, narrow, n=20_000):
@@ -46,7 +46,8 @@ def test_every_group_is_found(components, size, seed, narrow):
 
 
 def test_a_single_component_needs_no_pilot_query():
-    schema, setting = tacit.Schema(tacit.Real("x", 0, 1), neighbours="replace_one"), Setting(100, 1)
+    schema = tacit.Schema(tacit.Real("x", 0, 1), neighbours="replace_one")
+    setting = FitSetting(100, 1)
     one, two = (tacit.GaussianMixture(k, "x").variational(schema, setting) for k in (1, 2))
     assert one.pilots == ()
     assert sum(query.share for query in two.pilots) == pytest.approx(0.25)

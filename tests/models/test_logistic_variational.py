@@ -10,7 +10,7 @@ import tacit
 from tacit.infer.newton import Curvature, NoisyGradient, draw
 from tacit.models.logistic_variational import Augmented
 from tacit.spec.packing import upper
-from tacit.spec.variational import Setting, Sums
+from tacit.spec.variational import FitSetting, Sums
 
 AT, SD, PULLED = np.array([0.5, 2.0, -1.0]), 3.0, 0.7
 
@@ -18,7 +18,7 @@ AT, SD, PULLED = np.array([0.5, 2.0, -1.0]), 3.0, 0.7
 def variational():
     features = tacit.Real("a", -1, 1), tacit.Real("b", -1, 1)
     schema = tacit.Schema(*features, tacit.Categorical("y", ["no", "yes"]), neighbours="add_remove")
-    return tacit.LogisticRegression("y", ["a", "b"]).variational(schema, Setting(1000, 1.0))
+    return tacit.LogisticRegression("y", ["a", "b"]).variational(schema, FitSetting(1000, 1.0))
 
 
 def seen_by(fit, vector):

@@ -13,7 +13,7 @@ from scipy.special import expit
 import tacit
 from tacit.infer.belief_networks import Parts, network_posterior
 from tacit.infer.denoise import adding_up, class_sums
-from tacit.spec.variational import Setting, VIPSSchedule
+from tacit.spec.variational import FitSetting, VIPSSchedule
 
 
 def one_class(levels, epsilon, neighbours="replace_one"):
@@ -74,7 +74,7 @@ def test_steps_are_averaged_until_classes_are_found():
     posterior = tacit.fit(model, public, tacit.VIPS(4, 1e-6), draws=50, chains=1, progress=False)
     lost = np.log(chance.sum(axis=1)).mean() - posterior.log_likelihood(data).mean()
     assert lost < 0.03
-    assert model.variational(described, Setting(20_000, 0.0)).schedule == VIPSSchedule(100)
+    assert model.variational(described, FitSetting(20_000, 0.0)).schedule == VIPSSchedule(100)
 
 
 @settings(max_examples=200, deadline=None)
@@ -142,6 +142,7 @@ def test_little_noise_leaves_as_many_steps_as_none():
         neighbours="replace_one",
     )
     model = tacit.SigmoidBeliefNetwork(2, list("abcd"))
-    found = [model.variational(described, Setting(20_000, s)).schedule for s in (0.0, 0.2, 2, 50)]
+    settings = [FitSetting(20_000, noise) for noise in (0.0, 0.2, 2, 50)]
+    found = [model.variational(described, setting).schedule for setting in settings]
     steps = [VIPSSchedule(60), VIPSSchedule(60), VIPSSchedule(20), VIPSSchedule(8, growth=1.1)]
     assert found == steps

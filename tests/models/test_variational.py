@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import tacit
 from tacit.kernels import KERNELS
 from tacit.spec.packing import symmetric, upper
-from tacit.spec.variational import Setting
+from tacit.spec.variational import FitSetting
 from tests.contracts.test_models import STEPWISE, schema, table
 
 MODELS = {name: model for name, model in STEPWISE.items() if name != "LDA"}
@@ -130,7 +130,7 @@ def test_a_weighted_row_of_a_regression_stays_within_its_bound():
     model, described = MODELS["LogisticRegression"], schema("replace_one")
     design, rng, largest = model.design(described), np.random.default_rng(0), 0.0
     numbers = design.size * (design.size + 1) // 2
-    assert model.variational(described, Setting(10, 1.0)).preview.bounds[0].clip == 0.25
+    assert model.variational(described, FitSetting(10, 1.0)).preview.bounds[0].clip == 0.25
     for _ in range(300):
         root = rng.normal(size=(design.size, design.size)) * rng.choice([0, 0.1, 10])
         row = np.array([rng.choice([-10, 10, rng.uniform(-10, 10)]), rng.integers(0, 3), 1.0])

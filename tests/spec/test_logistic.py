@@ -6,7 +6,7 @@ import pytest
 import tacit
 from tacit.accounting.logistic import TOLERANCE, gradient_error
 from tacit.models.logistic_regression import theta_of
-from tacit.spec.logistic import guessed_curve, least_ridge, ridge_of, units_of
+from tacit.spec.logistic import assumed_curvature, least_ridge, ridge_of, units_of
 from tacit.spec.queries import query_from_dict
 
 LAW = tacit.queries.Logistic("y", ("x", "z"), precision=0.1)
@@ -51,7 +51,7 @@ def test_the_rule_for_the_regularizer_balances_noise_and_shrinkage():
     for units in (500, 5_000, 30_000, 10**6):
         for size in (6, 101):
             for sigma in (1.0, 8.0, 70.0):
-                curve = guessed_curve(units, size)
+                curve = assumed_curvature(units, size)
                 ridges = np.geomspace(1e-2, 1e7, 2000)
 
                 def output(ridge, curve=curve, sigma=sigma):

@@ -105,7 +105,7 @@ QUERY = {
         lambda region, width, draws, prior, steered: queries.DensityDraw(
             PROGRAM, "x", region, width=width, draws=draws,
             prior=None if isinstance(region, Points) else prior,
-            slopes=queries.BoundedSum(PROGRAM, "x", size=1, clip=1, state=np.zeros(1))
+            gradient=queries.BoundedSum(PROGRAM, "x", size=1, clip=1, state=np.zeros(1))
             if steered else None,
         ),
         st.sampled_from(

@@ -191,7 +191,7 @@ def test_a_function_is_called_once_when_it_is_traced_and_never_again(road, tmp_p
     "where",
     [
         "kernel",
-        "slopes",
+        "gradient",
         "prior",
         "region",
         "scores",

@@ -75,7 +75,7 @@ def _game(region: Points | Box, neighbours: Neighbours) -> Game:
             times = range(-(-runs // _ENOUGH))
             drawn = [many.sample(statistic, noise, os_entropy) for _ in times]
             return chi_square(np.concatenate(drawn), log_law)
-        at = region.places(many.sample(statistic, noise, os_entropy) * noise[0].grid)
+        at = region.parameters(many.sample(statistic, noise, os_entropy) * noise[0].grid)
         return kolmogorov(at, _PLACES[:, 0], log_law)
 
     def uncut() -> float:

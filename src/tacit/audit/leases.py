@@ -24,7 +24,7 @@ from tacit.spec.mechanisms import Exact, Gaussian
 from tacit.spec.plan import Everyone, Plan, Poisson, Steps, Subsampling, WithoutReplacement
 from tacit.spec.schema import Neighbours, Schema
 from tacit.spec.sums import BoundedSum
-from tacit.spec.variational import Setting, Variational
+from tacit.spec.variational import FitSetting, Variational
 
 _ALL = Everyone()
 _HALF = "half the noise"
@@ -84,7 +84,7 @@ def _xy(*x: float) -> Table:
 def _topics(neighbours: Neighbours, noise: float) -> tuple[Schema, Variational]:
     words = Tokens("words", [f"w{i}" for i in range(12)], max_length=50)
     schema = Schema(words, neighbours=neighbours)
-    return schema, LDA(3).variational(schema, Setting(6, noise))
+    return schema, LDA(3).variational(schema, FitSetting(6, noise))
 
 
 def _question(variational: Variational) -> BoundedSum:
@@ -102,7 +102,7 @@ def _network_game() -> Game:
     """All levels on, or off, where either settles the hidden units: most numbers are 1, or 0."""
     names = [f"x{j}" for j in range(_VISIBLE)]
     schema = Schema(*(Categorical(n, ["no", "yes"]) for n in names), neighbours="replace_one")
-    variational = SigmoidBeliefNetwork(_HIDDEN, names).variational(schema, Setting(1, 1.0))
+    variational = SigmoidBeliefNetwork(_HIDDEN, names).variational(schema, FitSetting(1, 1.0))
     # Log odds of .8 or -.8: small, so that weights are near their largest, and yet together clear.
     mean = np.tile([-0.8, *[1.6 / _HIDDEN] * _HIDDEN], (_VISIBLE, 1))
     zero = np.zeros(_HIDDEN)

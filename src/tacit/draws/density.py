@@ -126,7 +126,7 @@ def resolve_density(query: DensityDraw, schema: Schema) -> ChoiceAnswer | Densit
     state = (region.centre, region.centre, np.array([query.lift, query.width]), *query.constants)
     asked = BoundedSum(_centred(query.kernel), query.columns, state=state, blocks=blocks)
     scores = resolve_sum(asked, schema)
-    slopes = None if query.slopes is None else resolve_sum(query.slopes, schema)
+    slopes = None if query.gradient is None else resolve_sum(query.gradient, schema)
     block = Block("theta", (each, Axis("parameter", range(region.size))))
     said = scores.assumptions if slopes is None else scores.assumptions + slopes.assumptions
     assumed = tuple(dict.fromkeys((*said, FLOAT_DRAW)))

@@ -22,7 +22,7 @@ from tacit.sources.source import Source
 from tacit.spec.columns import Categorical
 from tacit.spec.design import Design
 from tacit.spec.errors import BudgetError, QueryError
-from tacit.spec.logistic import LogisticDraw, LogisticMinimum, guessed_curve, ridge_of, units_of
+from tacit.spec.logistic import LogisticDraw, LogisticMinimum, assumed_curvature, ridge_of, units_of
 from tacit.spec.mechanisms import Exponential, Gaussian, Laplace
 from tacit.spec.release import Axis, Block, Noise
 from tacit.spec.schema import Schema
@@ -162,7 +162,7 @@ class LogisticAnswer:
         wide = 2 * (math.sqrt(size) + 8) + math.sqrt(2 * temper * most * math.log(2))
         radius = wide / math.sqrt(curvature)
         # As wide as a posterior is, by a public guess: far out the losses hardly curve.
-        start = 1 / math.sqrt(curvature + temper * guessed_curve(most, size))
+        start = 1 / math.sqrt(curvature + temper * assumed_curvature(most, size))
         mu = cost.gradient_gap(self.schema) * temper / math.sqrt(curvature) * cost.SHARE
         off = cost.state_error(sizes, curvature, temper, most, size, radius)
         return Schedule(curvature, sizes, start, radius), cost.rounding_noise(

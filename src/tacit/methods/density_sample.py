@@ -54,7 +54,7 @@ def density_query(
             raise ModelError("Expected no steps=: a draw among points is exact, without a chain.")
         weighted = Points(region.theta, region.log_weights + _log_prior(likelihood, region.theta))
         return DensityDraw(likelihood.kernel, likelihood.columns, weighted, **given)
-    given |= {"prior": likelihood.prior, "slopes": likelihood.slopes, "steps": steps}
+    given |= {"prior": likelihood.prior, "gradient": likelihood.gradient, "steps": steps}
     return DensityDraw(likelihood.kernel, likelihood.columns, region, **given)
 
 

@@ -34,7 +34,7 @@ from tacit.spec.plan import (
 from tacit.spec.release import Release
 from tacit.spec.schema import Neighbours
 from tacit.spec.sums import BoundedSum
-from tacit.spec.variational import PilotQuery, Setting, Sums, Variational, VIPSSchedule
+from tacit.spec.variational import FitSetting, PilotQuery, Sums, Variational, VIPSSchedule
 
 Accountant = Literal["pld", "rdp", "strong"]
 
@@ -171,7 +171,7 @@ class VIPS:
         noise, units = self.noise_multiplier, task.known_units(self)
         if noise is None:
             noise = _single(self, "free", task.schema.neighbours)
-        setting = Setting(units, float(noise), task.sampling.noise == "aware")
+        setting = FitSetting(units, float(noise), task.sampling.noise == "aware")
         variational = task.model.variational(task.schema, setting)
         return _Fit(variational, self._with(variational.schedule))
 
@@ -261,7 +261,7 @@ class StepState:
             self.sums.pilots,
         )
         seen = variational.read(scaled, self.parameters)
-        sums = self.sums.towards(seen, self.fit.step_size(step))
+        sums = self.sums.average(seen, self.fit.step_size(step))
         often = variational.schedule.updates if rate < 1 else None
         updates = min(often or self.steps, self.steps)
         after = replace(self, sums=sums, step=step, release=release)

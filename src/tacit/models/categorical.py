@@ -105,7 +105,7 @@ class BetaBernoulli:
         )
 
     def walk_posterior(self, release: Release, at: np.ndarray) -> Posterior:
-        return Posterior.walked(self, release, {"p": expit(at[:, 0])})
+        return Posterior.from_chain(self, release, {"p": expit(at[:, 0])})
 
     def _key(self) -> Is:
         levels = self.success if isinstance(self.success, (tuple, list)) else (self.success,)
@@ -130,7 +130,7 @@ class BetaBernoulli:
         draws = {"p": p[:, 1]}
         if log_evidence is not None:
             draws["log_evidence"] = log_evidence
-        return Posterior.walked(self, release, draws)
+        return Posterior.from_chain(self, release, draws)
 
     def log_prior(self, draws: Mapping[str, np.ndarray], release: Release) -> np.ndarray:
         """The log density of the prior at draws of `p`."""
@@ -193,7 +193,7 @@ class DirichletCategorical:
         draws = {"p": p}
         if log_evidence is not None:
             draws["log_evidence"] = log_evidence
-        return Posterior.walked(self, release, draws, self._labels(release.schema))
+        return Posterior.from_chain(self, release, draws, self._labels(release.schema))
 
     def log_prior(self, draws: Mapping[str, np.ndarray], release: Release) -> np.ndarray:
         """The log density of the prior at draws of `p`."""

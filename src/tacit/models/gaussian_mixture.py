@@ -33,7 +33,7 @@ from tacit.spec.release import Release
 from tacit.spec.sampling import Sampling
 from tacit.spec.schema import Schema
 from tacit.spec.sums import BoundedSum
-from tacit.spec.variational import PilotQuery, Setting, Sums, Variational, VIPSSchedule
+from tacit.spec.variational import FitSetting, PilotQuery, Sums, Variational, VIPSSchedule
 
 _WHOLE = 2.0  # no number is further from a mean
 _WIDTHS = 2.0  # half-width of a window, in standard deviations; numbers are clipped to it
@@ -92,7 +92,7 @@ class GaussianMixture:
         if not isinstance(self.point, bool):
             raise ModelError(f"Expected point={self.point!r} to be True or False.")
 
-    def variational(self, schema: Schema, setting: Setting) -> Variational:
+    def variational(self, schema: Schema, setting: FitSetting) -> Variational:
         middle, half = self._scales(schema)
         shape = self.n_components, len(self.features)
         prior = MixturePrior(self.prior_weight, self.prior_width)
@@ -207,7 +207,7 @@ class _Pilots:
     features: tuple[str, ...]
     scaling: tuple[np.ndarray, np.ndarray]
     components: int
-    setting: Setting
+    setting: FitSetting
     most: int
 
     @property

@@ -27,7 +27,7 @@ from tacit.spec.release import Release
 from tacit.spec.sampling import Sampling
 from tacit.spec.schema import Schema
 from tacit.spec.sums import BoundedSum
-from tacit.spec.variational import PilotQuery, Setting, Sums, Variational, VIPSSchedule
+from tacit.spec.variational import FitSetting, PilotQuery, Sums, Variational, VIPSSchedule
 
 Weighting = Literal["root", "length", "resampled"]
 
@@ -75,7 +75,7 @@ class LDA:
                 set_fields(self, **{what: 1 / self.n_topics})
         one_of(self.weighting, "weighting", get_args(Weighting), ModelError)
 
-    def variational(self, schema: Schema, setting: Setting) -> Variational:
+    def variational(self, schema: Schema, setting: FitSetting) -> Variational:
         column = _documents(schema)
         if setting.noise and setting.aware and self.weighting == "root":
             return _aware_fit(self, column, setting)
@@ -117,7 +117,7 @@ def _documents(schema: Schema) -> Tokens:
     return columns[0]
 
 
-def _plain_fit(model: LDA, column: Tokens, schema: Schema, setting: Setting) -> Variational:
+def _plain_fit(model: LDA, column: Tokens, schema: Schema, setting: FitSetting) -> Variational:
     """Return the plug-in fit of Hoffman et al. (2010), with noise as in Park et al. (2020)."""
     shape = len(column.vocabulary), model.n_topics
     ask = _Question(model, column, length=model.length, clip=model.clip * model.length)
@@ -144,7 +144,7 @@ def _plain_fit(model: LDA, column: Tokens, schema: Schema, setting: Setting) -> 
     return Variational(start, ask, maximise, schedule)
 
 
-def _aware_fit(model: LDA, column: Tokens, setting: Setting) -> Variational:
+def _aware_fit(model: LDA, column: Tokens, setting: FitSetting) -> Variational:
     """Return the noise-aware fit.
 
     Pilot queries release word frequencies and co-occurrences, which give initial topics. The sums

@@ -129,7 +129,7 @@ class LogDensity:
         refuse_draws(sampling)
         if not isinstance(release.query, DensityDraw):
             raise ModelError(f"This release answers {release.query}, not a DensityDraw.")
-        return self.vector_posterior(release, release.query.places(release)[None])
+        return self.vector_posterior(release, release.query.parameters(release)[None])
 
     def vector_posterior(self, release: Release, vectors: np.ndarray) -> Posterior:
         """The posterior of draws (chain, draw, parameter) of the parameters as one vector."""

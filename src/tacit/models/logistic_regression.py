@@ -21,7 +21,7 @@ from tacit.spec.release import Release
 from tacit.spec.sampling import Sampling, SamplingOptions
 from tacit.spec.schema import Schema
 from tacit.spec.sums import BoundedSum
-from tacit.spec.variational import Setting, Sums, Variational
+from tacit.spec.variational import FitSetting, Sums, Variational
 from tacit.spec.walks import Gradients
 
 _MOST_NUMBERS = 400  # in a row: of its curvature every pair is released
@@ -76,7 +76,7 @@ class LogisticRegression:
             )
         return design
 
-    def variational(self, schema: Schema, setting: Setting) -> Variational:
+    def variational(self, schema: Schema, setting: FitSetting) -> Variational:
         """Polya-Gamma weights of rows: the slope at zero once, and weighted squares each step."""
         design = self.design(schema, squares=True)
         columns = (*self.features, self.target)
@@ -140,7 +140,7 @@ class LogisticRegression:
         """What a draw says at face value, or a minimum: a point without error bars."""
         refuse_draws(sampling)
         if isinstance(release.query, DensityDraw):
-            theta = release.query.places(release)
+            theta = release.query.parameters(release)
         else:
             theta = theta_of(release)
         minimum = isinstance(release.query, LogisticMinimum)

@@ -32,7 +32,7 @@ from tacit.spec.kernels import Kernel
 from tacit.spec.packing import symmetric, upper
 from tacit.spec.sampling import Sampling
 from tacit.spec.sums import BoundedSum
-from tacit.spec.variational import PilotQuery, Setting, Sums, Variational, VIPSSchedule
+from tacit.spec.variational import FitSetting, PilotQuery, Sums, Variational, VIPSSchedule
 
 _MOST_OF_FEW = 30  # coefficients: with more, the noise of the squares dominates: average it
 _ROUNDS = 5  # fixed-point iterations of ridge, coefficients and spread
@@ -54,7 +54,7 @@ class Augmented:
 
 
 def augmented(
-    design: Design, columns: tuple[str, ...], rows: int, prior: float, setting: Setting
+    design: Design, columns: tuple[str, ...], rows: int, prior: float, setting: FitSetting
 ) -> Variational:
     """Return the variational fit: one pilot query, then weighted squares at each step."""
     size = design.size

@@ -25,7 +25,7 @@ from tacit.spec.release import Release
 from tacit.spec.sampling import Sampling
 from tacit.spec.schema import Schema
 from tacit.spec.sums import BoundedSum
-from tacit.spec.variational import Setting, Sums, Variational, VIPSSchedule
+from tacit.spec.variational import FitSetting, Sums, Variational, VIPSSchedule
 
 
 class _Dirichlets(NamedTuple):
@@ -63,7 +63,7 @@ class NaiveBayesMixture:
         set_fields(self, features=names_of(self.features, "feature"))
         keep_numbers(self, "prior")
 
-    def variational(self, schema: Schema, setting: Setting) -> Variational:
+    def variational(self, schema: Schema, setting: FitSetting) -> Variational:
         counts = [len(column.levels) for column in self._columns(schema)]
         first = np.cumsum([0, *counts[:-1]])
         shape = self.n_components, sum(counts)

@@ -136,7 +136,7 @@ class NormalMean:
 
     def walk_posterior(self, release: Release, at: np.ndarray) -> Posterior:
         middle, half = scale_of(release.schema[self.column])
-        return Posterior.walked(self, release, {"mean": middle + half * at[:, 0]})
+        return Posterior.from_chain(self, release, {"mean": middle + half * at[:, 0]})
 
     def _prior(self, schema: Schema) -> tuple[float, float]:
         low, high = bounds_of(schema[self.column])

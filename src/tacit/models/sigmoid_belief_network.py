@@ -19,7 +19,7 @@ from tacit.spec.release import Release
 from tacit.spec.sampling import Sampling
 from tacit.spec.schema import Schema
 from tacit.spec.sums import BoundedSum
-from tacit.spec.variational import Setting, Sums, Variational, VIPSSchedule
+from tacit.spec.variational import FitSetting, Sums, Variational, VIPSSchedule
 
 _ROUNDS = 8  # of a row's hidden units, always as many and always from the same public start
 
@@ -55,7 +55,7 @@ class SigmoidBeliefNetwork:
         set_fields(self, visible=names_of(self.visible, "visible column"))
         keep_numbers(self, "prior_scale")
 
-    def variational(self, schema: Schema, setting: Setting) -> Variational:
+    def variational(self, schema: Schema, setting: FitSetting) -> Variational:
         for name in self.visible:
             column = schema[name]
             if not isinstance(column, Categorical) or len(column.levels) != 2:

@@ -84,7 +84,7 @@ class Posterior:
         )
 
     @classmethod
-    def walked(
+    def from_chain(
         cls,
         model: Any,
         release: Release,

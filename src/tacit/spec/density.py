@@ -1,8 +1,8 @@
 """Draws from any posterior whose log-likelihood is bounded, on a bounded set of parameters.
 
-A model gives the log-likelihood of one row as a kernel or a program. The wall keeps what a row, and
-a unit, can say for one place of the set against another within a `width`, and draws at the
-temperature for it.
+A model gives the log-likelihood of one row as a kernel or a program. The wall clips the
+range of a row's, and of a unit's, log-likelihood over the set to a `width`, and draws at the
+temperature that this needs.
 """
 
 from __future__ import annotations
@@ -24,43 +24,43 @@ if TYPE_CHECKING:
     from tacit.spec.release import Release
 
 MOST_POINTS = 10**4
-MOST_SIZE = 1000  # the chain takes a slope along each parameter
+MOST_SIZE = 1000  # the chain needs a derivative for each parameter
 MOST_STEPS = 10**6
 Prior = float | Program | None
 
 
 @dataclass(frozen=True, eq=False)
 class Points(Record):
-    """Finitely many places (point, parameter), and how much each is believed in: exact draws."""
+    """Finitely many points (point, parameter) and their log prior weights: exact draws."""
 
     theta: np.ndarray
     log_weights: np.ndarray
 
     def __init__(self, theta: Any, log_weights: Any = None) -> None:
-        places = doubles(theta)
-        places = places[:, None] if places.ndim == 1 else places
-        if places.ndim != 2 or not 1 <= len(places) <= MOST_POINTS or not places.shape[1]:
+        points = doubles(theta)
+        points = points[:, None] if points.ndim == 1 else points
+        if points.ndim != 2 or not 1 <= len(points) <= MOST_POINTS or not points.shape[1]:
             raise QueryError(f"Expected 1 to {MOST_POINTS} points, a row of parameters each.")
-        weights = np.zeros(len(places)) if log_weights is None else doubles(log_weights)
-        if weights.shape != (len(places),):
-            raise QueryError(f"Expected {len(places)} log_weights, one for each point.")
+        weights = np.zeros(len(points)) if log_weights is None else doubles(log_weights)
+        if weights.shape != (len(points),):
+            raise QueryError(f"Expected {len(points)} log_weights, one for each point.")
         # Not (x > y): NaN is refused too.
-        if not (np.isfinite(places).all() and np.all(np.abs(weights) <= 1e6)):
+        if not (np.isfinite(points).all() and np.all(np.abs(weights) <= 1e6)):
             raise QueryError("Expected finite points, and log_weights within 1e6.")
-        set_fields(self, theta=places, log_weights=weights)
+        set_fields(self, theta=points, log_weights=weights)
 
     @property
     def size(self) -> int:
         return self.theta.shape[1]
 
-    def places(self, value: np.ndarray) -> np.ndarray:
-        """Parameters from what was released: the numbers of points."""
+    def parameters(self, value: np.ndarray) -> np.ndarray:
+        """Return the parameters of released points, given by their numbers."""
         return self.theta[value.astype(np.int64)]
 
 
 @dataclass(frozen=True)
 class Box(Record):
-    """Every parameter between two ends."""
+    """Every parameter between its bounds `low` and `high`."""
 
     low: tuple[float, ...]
     high: tuple[float, ...]
@@ -82,15 +82,15 @@ class Box(Record):
     def centre(self) -> np.ndarray:
         return (np.array(self.low) + np.array(self.high)) / 2
 
-    def places(self, value: np.ndarray) -> np.ndarray:
-        """Parameters from what was released: shares of the way from low to high."""
+    def parameters(self, value: np.ndarray) -> np.ndarray:
+        """Return parameters from released fractions of the distance from low to high."""
         low, high = np.array(self.low), np.array(self.high)
         return low + value * (high - low)
 
 
 @dataclass(frozen=True)
 class Ball(Record):
-    """All parameters together of a norm of at most `radius`."""
+    """The parameter vectors whose norm is at most `radius`."""
 
     size: int
     radius: float
@@ -103,8 +103,8 @@ class Ball(Record):
     def centre(self) -> np.ndarray:
         return np.zeros(self.size)
 
-    def places(self, value: np.ndarray) -> np.ndarray:
-        """Parameters from what was released: shares of the radius."""
+    def parameters(self, value: np.ndarray) -> np.ndarray:
+        """Return parameters from released multiples of the radius."""
         return value * self.radius
 
 
@@ -113,7 +113,7 @@ Region = Points | Box | Ball
 
 @dataclass(frozen=True, eq=False)
 class Likelihood:
-    """What a draw needs to know of a model: a row's log-likelihood, and what is believed before.
+    """What a draw needs of a model: a row's log-likelihood, and its prior.
 
     Attributes
     ----------
@@ -127,16 +127,16 @@ class Likelihood:
     prior
         The standard deviation of a normal prior around zero for each parameter, a `Program` from
         the parameters (as a row, without a state) to the log prior, or None for a uniform one.
-    slopes
-        The sum over rows of the log-likelihood's gradient; it makes chains quick, and has no
-        bearing on what they are to draw from.
+    gradient
+        The sum over rows of the log-likelihood's gradient; it makes chains fast, and does not
+        change what they are to draw from.
     """
 
     kernel: Contribution
     columns: tuple[str, ...]
     size: int
     prior: Prior = None
-    slopes: BoundedSum | None = None
+    gradient: BoundedSum | None = None
     constants: tuple[np.ndarray, ...] = ()
 
 
@@ -155,23 +155,22 @@ class DensityDraw(Record):
     region
         Where parameters may lie.
     width
-        How much better, at most, one place may explain a row than another, in log-likelihood. What
-        exceeds it is cut off by the wall: per row, and per unit by as many times as it may have
-        rows.
+        The largest difference of a row's log-likelihoods at two points. What exceeds it is clipped
+        by the wall: per row, and per unit to `width` times the rows that it may have.
     lift
         In a `Box` or a `Ball` a row is compared with the centre: the log-likelihood there minus
         the least that counts, from 0 to `width`. Default: half of the width. Among `Points` it is
-        compared with the row's own best one and nothing need be said.
+        compared with the row's own best point, and `lift` is not used.
     prior
         In a `Box` or a `Ball`, as in `Likelihood`; points have weights.
-    slopes
+    gradient
         As in `Likelihood`. With it the chain follows the gradient (Hamiltonian Monte Carlo);
-        without it is a random walk, for few parameters.
+        without, it is a random walk, for few parameters.
     steps
         How many proposals the chain makes; the first half of them tunes it. Default: 100 with
-        slopes, else 2,000 and 500 more for each parameter.
+        a gradient, else 2,000 and 500 more for each parameter.
     draws
-        How many places are released; half as many steps lie between them as before the first.
+        How many points are released; half as many steps lie between them as before the first.
     """
 
     kernel: Contribution
@@ -180,7 +179,7 @@ class DensityDraw(Record):
     width: float
     lift: float
     prior: Prior
-    slopes: BoundedSum | None
+    gradient: BoundedSum | None
     steps: int
     draws: int
     constants: tuple[np.ndarray, ...]
@@ -194,7 +193,7 @@ class DensityDraw(Record):
         width: float,
         lift: float | None = None,
         prior: Prior = None,
-        slopes: BoundedSum | None = None,
+        gradient: BoundedSum | None = None,
         steps: int | None = None,
         draws: int = 1,
         constants: Any = (),
@@ -211,12 +210,12 @@ class DensityDraw(Record):
             raise QueryError("Expected the prior of Points as their log_weights.")
         if not (prior is None or isinstance(prior, Program)):
             prior = number(prior, "prior", 1e-6, 1e6, where=", a scale")
-        if slopes is not None and not isinstance(slopes, BoundedSum):
-            raise QueryError(f"Expected slopes to be a tacit.queries.BoundedSum, got {slopes!r}.")
-        if slopes is not None and slopes.numbers != region.size:
-            raise QueryError(f"Expected slopes of {region.size} numbers, one for each parameter.")
+        if gradient is not None and not isinstance(gradient, BoundedSum):
+            raise QueryError(f"Expected gradient as a tacit.queries.BoundedSum, got {gradient!r}.")
+        if gradient is not None and gradient.numbers != region.size:
+            raise QueryError(f"Expected a gradient of {region.size} numbers, one per parameter.")
         if steps is None:
-            steps = 100 if slopes is not None else min(2_000 + 500 * region.size, MOST_STEPS)
+            steps = 100 if gradient is not None else min(2_000 + 500 * region.size, MOST_STEPS)
         set_fields(
             self,
             kernel=kernel,
@@ -225,12 +224,12 @@ class DensityDraw(Record):
             width=width,
             lift=lift,
             prior=prior,
-            slopes=slopes,
+            gradient=gradient,
             steps=whole_number(steps, "steps", most=MOST_STEPS, error=QueryError),
             draws=whole_number(draws, "draws", most=MOST_DRAWS, error=QueryError),
             constants=leaves_of(constants),
         )
 
-    def places(self, release: Release) -> np.ndarray:
-        """The parameters (draw, parameter) that a release of this query holds."""
-        return self.region.places(release.table(release.blocks[0].name).value)
+    def parameters(self, release: Release) -> np.ndarray:
+        """Return the parameters (draw, parameter) that a release of this query holds."""
+        return self.region.parameters(release.table(release.blocks[0].name).value)

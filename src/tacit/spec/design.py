@@ -26,15 +26,15 @@ CONSTANT = "(constant)"
 class Encoding(NamedTuple):
     """What compiled code needs to encode a row: `base`, and what each feature adds to it.
 
-    Feature f of value v adds (v - middle[f]) * slope[f] at place[f] if it has no levels, else
-    slope[f] at place[f] + v.
+    Feature f of value v adds (v - midpoint[f]) * scale[f] at position[f] if it has no levels, else
+    scale[f] at position[f] + v.
     """
 
     base: np.ndarray
-    place: np.ndarray
+    position: np.ndarray
     levels: np.ndarray
-    middle: np.ndarray
-    slope: np.ndarray
+    midpoint: np.ndarray
+    scale: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,23 +52,23 @@ class Design:
         names, base, parts = [CONSTANT], [1.0], list[tuple[int, int, float, float]]()
         norm = 1.0
         for column in columns:
-            place = len(names)
+            position = len(names)
             match column:
                 case Categorical(levels=(_, second)):
                     names.append(f"{column.name}[{second}]")
                     base.append(0.0)
-                    parts.append((place, 0, 0.5, math.sqrt(2)))
+                    parts.append((position, 0, 0.5, math.sqrt(2)))
                     norm += 0.5
                 case Categorical(levels=levels) if len(levels) > 2:
                     names += [f"{column.name}[{level}]" for level in levels]
                     base += [-1 / len(levels)] * len(levels)
-                    parts.append((place, len(levels), 0.0, 1.0))
+                    parts.append((position, len(levels), 0.0, 1.0))
                     norm += 1 - 1 / len(levels)
                 case Real() | Integer():
-                    middle, half = scale_of(column)
+                    midpoint, half = scale_of(column)
                     names.append(column.name)
                     base.append(0.0)
-                    parts.append((place, 0, middle, 1 / half))
+                    parts.append((position, 0, midpoint, 1 / half))
                     norm += 1
                 case _:
                     raise ModelError(
@@ -76,8 +76,8 @@ class Design:
                         "with two levels or more."
                     )
         radius = math.sqrt(norm) * (1 + 1e-12)
-        places, counts, middles, slopes = (np.array(part) for part in zip(*parts, strict=True))
-        encoding = Encoding(np.array(base) / radius, places, counts, middles, slopes / radius)
+        positions, counts, midpoints, scales = (np.array(part) for part in zip(*parts, strict=True))
+        encoding = Encoding(np.array(base) / radius, positions, counts, midpoints, scales / radius)
         return cls(columns, tuple(names), encoding, radius)
 
     @property
@@ -89,26 +89,26 @@ class Design:
         code = self.encoding
         vectors = np.tile(code.base, (len(values), 1))
         each = np.arange(len(values))
-        for f, place in enumerate(code.place):
+        for f, position in enumerate(code.position):
             if code.levels[f]:
-                vectors[each, place + values[:, f].astype(np.int64)] += code.slope[f]
+                vectors[each, position + values[:, f].astype(np.int64)] += code.scale[f]
             else:
-                vectors[:, place] += (values[:, f] - code.middle[f]) * code.slope[f]
+                vectors[:, position] += (values[:, f] - code.midpoint[f]) * code.scale[f]
         return vectors
 
     def columns_in_units(self, values: np.ndarray) -> np.ndarray:
-        """The same rows (row, name) in original units: numbers, and 1 at the level that a row has.
+        """Return feature columns (row, name) in original units: numbers, and 1 at a row's level.
 
-        What `in_units` gives is for these.
+        The coefficients of `in_units` multiply these.
         """
         code = self.encoding
         matrix = np.zeros((len(values), self.size - 1))
         each = np.arange(len(values))
-        for f, place in enumerate(code.place - 1):
+        for f, position in enumerate(code.position - 1):
             if code.levels[f]:
-                matrix[each, place + values[:, f].astype(np.int64)] = 1.0
+                matrix[each, position + values[:, f].astype(np.int64)] = 1.0
             else:
-                matrix[:, place] = values[:, f]
+                matrix[:, position] = values[:, f]
         return matrix
 
     def in_units(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -119,26 +119,26 @@ class Design:
         """
         code = self.encoding
         coef, intercept = theta[..., 1:].copy(), theta[..., 0] * code.base[0]
-        for f, place in enumerate(code.place - 1):
-            part = coef[..., place : place + max(code.levels[f], 1)]  # a view
-            part *= code.slope[f]
+        for f, position in enumerate(code.position - 1):
+            part = coef[..., position : position + max(code.levels[f], 1)]  # a view
+            part *= code.scale[f]
             if code.levels[f]:
                 part -= part.mean(axis=-1, keepdims=True)
             elif isinstance(self.columns[f], Categorical):
                 intercept = intercept - part[..., 0] / 2
             else:
-                intercept = intercept - part[..., 0] * code.middle[f]
+                intercept = intercept - part[..., 0] * code.midpoint[f]
         return intercept, coef
 
     def from_units(self, intercept: np.ndarray, coef: np.ndarray) -> np.ndarray:
         """The coefficients of the vectors (..., size) that `in_units` gave these."""
         code = self.encoding
         theta, constant = np.array(coef, float), np.array(intercept, float)
-        for f, place in enumerate(code.place - 1):
-            part = theta[..., place : place + max(code.levels[f], 1)]  # a view
+        for f, position in enumerate(code.position - 1):
+            part = theta[..., position : position + max(code.levels[f], 1)]  # a view
             if isinstance(self.columns[f], Categorical) and not code.levels[f]:
                 constant = constant + part[..., 0] / 2
             elif not code.levels[f]:
-                constant = constant + part[..., 0] * code.middle[f]
-            part /= code.slope[f]
+                constant = constant + part[..., 0] * code.midpoint[f]
+            part /= code.scale[f]
         return np.concatenate([constant[..., None] / code.base[0], theta], axis=-1)

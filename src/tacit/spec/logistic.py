@@ -17,15 +17,15 @@ from tacit.spec.schema import Schema
 from tacit.spec.wire import Record
 
 Perturbed = Literal["objective", "output"]
-# What is guessed of a regression of which nothing is known: coefficients of the vectors have an sd
-# of about 3, so that log odds have one of about 2, and a row curves each direction by 1 / (10 d).
+# Assumed before any data are seen: coefficients of the vectors have an sd of about 3, so that log
+# odds have one of about 2, and a row has a curvature of 1 / (10 d) in each direction.
 _LEAST_PRECISION = 0.1
-LEAST_RIDGE = 0.3  # of the noise on the slope: leaves most of epsilon for the noise
+LEAST_RIDGE = 0.3  # of the noise on the gradient: leaves most of epsilon for the noise
 
 
 @dataclass(frozen=True)
 class Logistic(Record):
-    """The chance of the second level of `target`, given `features` as one vector.
+    """The probability of the second level of `target`, given `features` as one vector.
 
     The prior is normal around zero, with the same `precision` (1 / variance) for each coefficient
     of the vector, the constant included.
@@ -72,7 +72,7 @@ class LogisticMinimum(Record):
     Parameters
     ----------
     noise
-        "objective": the noise is a random slope, added before minimising. "output": it is added
+        "objective": a random gradient is added before minimising. "output": it is added
         afterwards, to theta times the regularizer, which is what is released.
     regularizer
         How strongly theta is drawn to zero, whatever the number of rows. Default: by a rule from
@@ -101,8 +101,8 @@ def units_of(schema: Schema, units: int | None) -> int:
     return max(known, 1)
 
 
-def guessed_curve(rows: float, size: int) -> float:
-    """How much so many rows curve their loss in each of so many directions, as far as one knows."""
+def assumed_curvature(rows: float, size: int) -> float:
+    """Return the assumed curvature, in each of `size` directions, of the loss of so many rows."""
     return rows / (10 * size)
 
 
@@ -110,7 +110,7 @@ def least_ridge(rows: float, size: int) -> float:
     """The least regularizer with which so many rows can be fitted in double precision.
 
     With it the minimum has a norm of at most the root of 2 log(2) rows / ridge, and there rounding
-    moves the slope by less than 2^-15 (tests/accounting). Infinite where there is none.
+    moves the gradient by less than 2^-15 (tests/accounting). Infinite where there is none.
 
     Examples
     --------
@@ -129,9 +129,9 @@ def ridge_of(
     """The regularizer, by public facts alone: what was asked for, but no less than can be computed.
 
     By default it is about where noise and shrinkage cost the same, for log odds of a usual size:
-    the noise has the standard deviation `sigma` on the slope of the objective, to which all units
-    together add about units / (10 size) for each unit of theta. Measured on simulated data, not
-    derived; privacy holds for any value.
+    the noise has the standard deviation `sigma` on the gradient of the objective, to which all
+    units together add about units / (10 size) for each unit of theta. Measured on simulated data,
+    not derived; privacy holds for any value.
 
     Examples
     --------
@@ -148,11 +148,11 @@ def ridge_of(
     if query.regularizer is not None:
         return max(query.regularizer, least)
     precision = max(query.law.precision, _LEAST_PRECISION)
-    curve = guessed_curve(units, size)
+    curvature = assumed_curvature(units, size)
     if query.noise == "objective":
-        return max(2 * precision * (1 + sigma**2 / curve), LEAST_RIDGE * sigma, least)
-    shrunk = precision * sigma**2 / curve
-    return max(2 * (math.sqrt(sigma * curve * math.sqrt(precision)) + shrunk), least)
+        return max(2 * precision * (1 + sigma**2 / curvature), LEAST_RIDGE * sigma, least)
+    shrunk = precision * sigma**2 / curvature
+    return max(2 * (math.sqrt(sigma * curvature * math.sqrt(precision)) + shrunk), least)
 
 
 def _check_law(law: Any) -> None:

@@ -28,7 +28,7 @@ class Bound(Record):
 
     - "free": any signs, norm at most `clip`;
     - "nonnegative": negative numbers become 0, norm at most `clip`;
-    - "simplex": the same with the L1 norm, as for counts and responsibilities;
+    - "simplex": negative numbers become 0, L1 norm at most `clip` (responsibilities);
     - "box": every number between 0 and `clip`.
     """
 
@@ -139,7 +139,7 @@ class BoundedSum(Record):
         set_fields(self, kernel=kernel, columns=names, blocks=parts, state=leaves_of(state))
 
     def at(self, state: Any) -> BoundedSum:
-        """The same question at another public state."""
+        """Return this query with another public state."""
         other = object.__new__(BoundedSum)
         other.__dict__.update(self.__dict__)
         set_fields(other, state=leaves_of(state))

@@ -18,25 +18,26 @@ class Sums:
     """Expected statistics, estimated for all units together, and how noisy they are.
 
     `values` and `sd` have an entry for each block of the question, or for what `Variational.read`
-    makes of them, and `pilots` is what the pilot queries said before the first step. A standard
-    deviation is one number for all of an entry, or an array of its shape.
+    makes of them, and `pilots` are the results of the pilot queries. A standard deviation is one
+    number for all of an entry, or an array of its shape.
     """
 
     values: Mapping[str, np.ndarray]
     sd: Mapping[str, Any]
     pilots: tuple[Any, ...] = ()
 
-    def towards(self, other: Sums, rate: float) -> Sums:
-        """A weighted mean of both, `rate` of the other. Their noise is independent."""
+    def average(self, other: Sums, step_size: float) -> Sums:
+        """Return the mean with weights 1 - step_size and step_size; their noise is independent."""
+        keep = 1 - step_size
         return Sums(
-            {k: (1 - rate) * v + rate * other.values[k] for k, v in self.values.items()},
-            {k: np.hypot((1 - rate) * v, rate * other.sd[k]) for k, v in self.sd.items()},
+            {k: keep * v + step_size * other.values[k] for k, v in self.values.items()},
+            {k: np.hypot(keep * v, step_size * other.sd[k]) for k, v in self.sd.items()},
             other.pilots,
         )
 
 
 @dataclass(frozen=True)
-class Setting:
+class FitSetting:
     """What is public of a fit before its first step.
 
     About how many `units` there are, and the `noise` multiplier that a single release would have
@@ -69,8 +70,9 @@ class VIPSSchedule:
 class PilotQuery:
     """A full-batch query that is asked once, before the first step.
 
-    It is `question` itself, or what `given` makes of it and the earlier pilot queries' results. It
-    has `share` of the budget, and steps have the rest. `result` turns its release into a result.
+    It is `question` itself, or what `given` makes of it and the earlier pilot queries' results.
+    `share` is its part of mu^2 (the precision), or with "rdp" and "strong" of epsilon and delta;
+    steps have the rest. `result` turns its release into a result.
     """
 
     question: BoundedSum
