@@ -86,7 +86,7 @@ class BetaBernoulli:
         )
 
     def walk(self, schema: Schema) -> Walk:
-        """A walk on the scale of log p / (1 - p), where one row's gradient is below 1."""
+        """Return the model on the scale of log p / (1 - p): a row's gradient is below 1."""
         labels_of(self._key(), schema)
         success = np.array([x in self._key().levels for x in labels_of(self.column, schema)])
         a, b = self.prior

@@ -150,9 +150,9 @@ class GaussianMixture:
             }
             return Sums(values, noise, sums.pilots)
 
-        quiet = setting.units > 1000 * self.n_components * setting.noise
+        low_noise = setting.units > 1000 * self.n_components * setting.noise
         schedule = (
-            VIPSSchedule(25 if quiet else 6, kappa=0.5) if setting.noise else VIPSSchedule(100)
+            VIPSSchedule(25 if low_noise else 6, kappa=0.5) if setting.noise else VIPSSchedule(100)
         )
         return Variational(
             start,

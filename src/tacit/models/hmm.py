@@ -51,7 +51,7 @@ class HMM:
         shares, as in the papers. Under much noise little is seen of a single state, and what all
         have in common is the better guess.
     held_out
-        Pairs (sequence, time) of cells whose counts have no say; their states are predicted.
+        Pairs (sequence, time) of cells whose counts are ignored; their states are predicted.
     sampler
         "ffbs" draws whole paths. "single_site" is the papers' sampler, for exact counts and
         noise="plugin".
@@ -115,7 +115,7 @@ class HMM:
         return HiddenStatesPosterior.of(self, release, how, draws, labels=labels)
 
     def state_chain(self, *, truncation: Any, sweeps: int) -> StateChain:
-        """What the wall would draw, were it to run the chain itself."""
+        """Return the query for a chain that the wall runs itself."""
         panel = Panel(self.sequence, self.time, tuple(self.emissions))
         if self.held_out:
             raise ModelError("Expected no held_out cells: a private chain sees all cells.")
@@ -124,7 +124,7 @@ class HMM:
         )
 
     def chain_posterior(self, sweeps: Sequence[Sweep]) -> HiddenStatesPosterior:
-        """What the public sweeps of a private chain say, each at face value."""
+        """Return the plug-in posterior of the public sweeps of a private chain."""
         release = sweeps[-1].release
         found = relabelled(
             HiddenDraws(

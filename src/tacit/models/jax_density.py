@@ -115,7 +115,7 @@ def function_density(model: Any, schema: Schema) -> Density:
 
 
 def tried(function: Callable[..., Any], arguments: Sequence[Any], what: str) -> Any:
-    """Trace what someone else wrote; no data are near."""
+    """Trace a function of the user. No data are read."""
     import jax
 
     try:
@@ -124,8 +124,8 @@ def tried(function: Callable[..., Any], arguments: Sequence[Any], what: str) -> 
         raise
     except Exception as error:  # noqa: BLE001 - their code may raise anything
         reason = str(error).strip().split("\n")[0]
-        kind = type(error).__name__
-        raise ModelError(f"Expected {what} to run in JAX, got {kind}: {reason}") from None
+        error_type = type(error).__name__
+        raise ModelError(f"Expected {what} to run in JAX, got {error_type}: {reason}") from None
 
 
 def _number(value: Any) -> Any:

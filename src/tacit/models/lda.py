@@ -43,7 +43,7 @@ _BACKGROUND = 0.4  # share of overall word frequencies in an initial topic
 
 @dataclass(frozen=True)
 class LDA:
-    """Topics that documents are made of.
+    """Latent Dirichlet allocation (Blei et al. 2003).
 
     Parameters
     ----------
@@ -51,13 +51,13 @@ class LDA:
         How many topics.
     alpha, eta
         Dirichlet concentrations of a document's topics and of a topic's words. Default:
-        1 / n_topics.
+        1 / n_topics. The noise-aware fit estimates its own prior of words and ignores `eta`.
     weighting
-        What a document adds to the statistics. "root": the roots of its counts, scaled to norm 1,
-        so that each has as much to say as privacy allows. "length": its counts as if it had
-        `length` words, cut down to a norm of `clip` times the length. "resampled": the counts of
-        `length` words drawn from it with replacement, as in the paper, which adds nothing but
-        variance.
+        What a document adds to noisy statistics. "root": the roots of its counts, scaled to norm 1,
+        the full sensitivity. "length": its counts, scaled to `length` words. "resampled": counts of
+        `length` words drawn from it with replacement, as in the paper, which only adds variance.
+    length, clip
+        For the last two: the words of a document, and its largest norm, `clip` times `length`.
     """
 
     n_topics: int
@@ -97,13 +97,13 @@ class LDA:
 class Topics(NamedTuple):
     """Variational parameters of the topics; arrays are (word, topic).
 
-    `weight` is proportional to the probabilities, `spread` its standard deviation, `rows` the
+    `weight` is proportional to the probabilities, `spread` its standard deviation, `word_probs` the
     probabilities in the expectation step, and `word_mask` (word) is 1 for words that it uses.
     """
 
     weight: np.ndarray
     spread: np.ndarray
-    rows: np.ndarray
+    word_probs: np.ndarray
     word_mask: np.ndarray
 
 
@@ -131,8 +131,8 @@ def _plain_fit(model: LDA, column: Tokens, schema: Schema, setting: FitSetting) 
 
     def maximise(sums: Sums) -> Topics:
         weight = model.eta + np.maximum(sums.values["sum"], 0.0)
-        rows = exp_digamma(weight) / np.exp(digamma(weight.sum(axis=0)))
-        return Topics(weight, np.sqrt(weight), rows, np.ones(shape[0]))
+        word_probs = exp_digamma(weight) / np.exp(digamma(weight.sum(axis=0)))
+        return Topics(weight, np.sqrt(weight), word_probs, np.ones(shape[0]))
 
     schedule = VIPSSchedule(_STEPS)
     if not setting.noise and setting.units <= 2000:
@@ -154,28 +154,28 @@ def _aware_fit(model: LDA, column: Tokens, setting: FitSetting) -> Variational:
     words, topics = len(column.vocabulary), model.n_topics
     # Budget shares of the two pilot queries depend on the signal-to-noise ratio of a word; their
     # constants were tuned by hand on three corpora (docs/topics.md).
-    frequent = min(max((words * setting.noise / (1.2 * setting.units)) ** 2, 0.05), 0.4)
-    paired = 0.3 * (1 - frequent)
-    most = round(5 * math.sqrt(setting.units / setting.noise * math.sqrt(paired)))
-    pairs = min(words, max(4 * topics, min(most, 4000)))
+    frequency_share = min(max((words * setting.noise / (1.2 * setting.units)) ** 2, 0.05), 0.4)
+    cooccurrence_share = 0.3 * (1 - frequency_share)
+    most = round(5 * math.sqrt(setting.units / setting.noise * math.sqrt(cooccurrence_share)))
+    n_pilot_words = min(words, max(4 * topics, min(most, 4000)))
 
     def pilot(kernel: str, size: tuple[int, int], *state: np.ndarray) -> BoundedSum:
         return BoundedSum(
             Kernel(kernel), column.name, size=size, clip=1.0, geometry="nonnegative", state=state
         )
 
-    first_words = np.where(np.arange(words) < pairs, np.arange(words), -1)
+    first_words = np.where(np.arange(words) < n_pilot_words, np.arange(words), -1)
     pilots = (
         PilotQuery(
             pilot("topics.root_frequencies", (words, 1)),
-            frequent,
-            result=lambda release: _Frequency.of(release.value, release.noise[0].scale),
+            frequency_share,
+            result=lambda release: _RootFrequency.of(release.value, release.noise[0].scale),
         ),
         PilotQuery(
-            pilot("topics.cooccurrence", (pairs, pairs), first_words),
-            paired,
-            lambda question, before: question.at((_index_map(before[0].value, pairs),)),
-            result=lambda release: _pairs(release, topics),
+            pilot("topics.cooccurrence", (n_pilot_words, n_pilot_words), first_words),
+            cooccurrence_share,
+            lambda question, before: question.at((_index_map(before[0].value, n_pilot_words),)),
+            result=lambda release: _Cooccurrence.of(release, topics),
         ),
     )
     ask = _Question(model, column, roots=True, rounds=_FEW_ROUNDS)
@@ -184,16 +184,16 @@ def _aware_fit(model: LDA, column: Tokens, setting: FitSetting) -> Variational:
         return Sums({"sum": np.zeros((words, topics))}, {"sum": 0.0})
 
     def initial(sums: Sums) -> Topics:
-        single, joint = sums.pilots
-        if not joint.clear:
-            return single.equal_topics(topics)
-        return _initial_topics(joint, single.value, topics)
+        root_frequency, cooccurrence = sums.pilots
+        if not cooccurrence.detectable:
+            return root_frequency.equal_topics(topics)
+        return _initial_topics(cooccurrence.value, root_frequency.value, topics)
 
     def maximise(sums: Sums) -> Topics:
-        single, joint = sums.pilots
-        if not joint.clear:
-            return single.with_steps(sums, topics).equal_topics(topics)
-        frequency = single.value
+        root_frequency, cooccurrence = sums.pilots
+        if not cooccurrence.detectable:
+            return root_frequency.with_steps(sums, topics).equal_topics(topics)
+        frequency = root_frequency.value
         seen = sums.values["sum"]
         size = np.maximum(seen.sum(axis=0), 1e-3 * max(float(seen.sum(axis=0).max()), 1.0))
         expected = np.outer(frequency / frequency.sum(), size)
@@ -223,7 +223,7 @@ class _Question:
     def __call__(self, parameters: Topics) -> BoundedSum:
         drawn = self.length > 0 and self.model.weighting == "resampled"
         state = (
-            flush_denormals(parameters.rows),
+            flush_denormals(parameters.word_probs),
             parameters.word_mask.astype(np.float32),
             np.array([self.model.alpha, _TOLERANCE, self.length], float),
             np.array([self.rounds, int(self.roots), _SEED]),
@@ -231,7 +231,7 @@ class _Question:
         return BoundedSum(
             Kernel("topics.expected_counts_resampled" if drawn else "topics.expected_counts"),
             self.column.name,
-            size=parameters.rows.shape,
+            size=parameters.word_probs.shape,
             clip=self.clip,
             geometry="nonnegative",
             state=state,
@@ -239,18 +239,18 @@ class _Question:
 
 
 @dataclass(frozen=True)
-class _Frequency:
-    """Noisy word frequencies `seen`, their standard deviation, and the denoised `value`."""
+class _RootFrequency:
+    """Noisy sums of sqrt(n_w / n) over documents `seen`, their sd, and the denoised `value`."""
 
     seen: np.ndarray
     sd: float
     value: np.ndarray
 
     @classmethod
-    def of(cls, seen: np.ndarray, sd: float) -> _Frequency:
+    def of(cls, seen: np.ndarray, sd: float) -> _RootFrequency:
         return cls(seen, sd, denoised_sizes(seen, sd))
 
-    def with_steps(self, sums: Sums, topics: int) -> _Frequency:
+    def with_steps(self, sums: Sums, topics: int) -> _RootFrequency:
         """Return the precision-weighted mean with frequencies from steps.
 
         With equal topics, the sum of a step over topics is sqrt(topics) times the frequency.
@@ -266,8 +266,8 @@ class _Frequency:
     def equal_topics(self, topics: int) -> Topics:
         """Return equal topics, the fallback where no topic is distinguishable from noise."""
         weight = np.tile(self.value[:, None], topics)
-        rows = weight / weight.sum(axis=0)
-        return Topics(weight, np.full_like(weight, self.sd), rows, np.ones(len(weight)))
+        word_probs = weight / weight.sum(axis=0)
+        return Topics(weight, np.full_like(weight, self.sd), word_probs, np.ones(len(weight)))
 
 
 def _index_map(frequency: np.ndarray, most: int) -> np.ndarray:
@@ -278,29 +278,29 @@ def _index_map(frequency: np.ndarray, most: int) -> np.ndarray:
     return index_map
 
 
-class _Pairs(NamedTuple):
-    """Co-occurrences of frequent words, and whether topics are distinguishable from noise."""
+class _Cooccurrence(NamedTuple):
+    """Co-occurrences of frequent words, and whether topics are detectable in the noise."""
 
     value: np.ndarray
-    clear: bool
+    detectable: bool
+
+    @classmethod
+    def of(cls, release: Release, topics: int) -> _Cooccurrence:
+        above = np.triu(release.value.reshape(release.blocks[0].shape), 1)
+        value = above + above.T
+        # With fewer than topics / 10 eigenvalues beyond the noise edge, steps fit noise.
+        few = math.ceil(topics / 10)
+        return cls(value, exceeds_noise_edge(value, few, release.noise[0].scale))
 
 
-def _pairs(release: Release, topics: int) -> _Pairs:
-    above = np.triu(release.value.reshape(release.blocks[0].shape), 1)
-    value = above + above.T
-    # With fewer than topics / 10 eigenvalues beyond the noise edge, steps fit noise.
-    few = math.ceil(topics / 10)
-    return _Pairs(value, exceeds_noise_edge(value, few, release.noise[0].scale))
-
-
-def _initial_topics(pairs: _Pairs, frequency: np.ndarray, topics: int) -> Topics:
+def _initial_topics(cooccurrence: np.ndarray, frequency: np.ndarray, topics: int) -> Topics:
     """Return initial topics from co-occurrences; other words are masked in the first step."""
-    chosen = np.flatnonzero(_index_map(frequency, len(pairs.value)) >= 0)
-    found = factors(pairs.value, topics, np.random.default_rng(0))
+    chosen = np.flatnonzero(_index_map(frequency, len(cooccurrence)) >= 0)
+    found = factors(cooccurrence, topics, np.random.default_rng(0))
     found += 1e-6 * max(float(found.max()), 1e-9)
-    rows = np.tile(_BACKGROUND * frequency[:, None] / frequency.sum(), topics)
-    rows[chosen] += (1 - _BACKGROUND) * found / found.sum(axis=0)
-    rows /= rows.sum(axis=0)
+    word_probs = np.tile(_BACKGROUND * frequency[:, None] / frequency.sum(), topics)
+    word_probs[chosen] += (1 - _BACKGROUND) * found / found.sum(axis=0)
+    word_probs /= word_probs.sum(axis=0)
     word_mask = np.zeros(len(frequency))
     word_mask[chosen] = 1.0
-    return Topics(rows, rows, rows, word_mask)
+    return Topics(word_probs, word_probs, word_probs, word_mask)

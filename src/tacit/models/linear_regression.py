@@ -99,7 +99,7 @@ class LinearRegression:
         elif how.noise == "aware":
             moments = matrices_from_draw(release, prior, how, rng)
             scaled, sigma = draw_regression(moments, prior, rng)
-        else:  # the released draws at face value
+        else:  # plug-in: the released draws
             seen = released_coefficients(release)
             scaled = np.resize(seen.draws, (how.chains * how.draws, seen.draws.shape[1]))
             sigma, moments = np.full(len(scaled), seen.law.sd), np.zeros((len(scaled), 1, 1))
@@ -117,8 +117,8 @@ class LinearRegression:
         """The log density of the prior at draws of `coef`, `intercept` and `sigma`."""
         middle, half = scales(release, self.query())
         constant = (draws["intercept"] + draws["coef"] @ middle[:-1] - middle[-1]) / half[-1]
-        slopes = draws["coef"] * half[:-1] / half[-1]
-        scaled = np.concatenate([constant[..., None], slopes], axis=-1)
+        scaled_coef = draws["coef"] * half[:-1] / half[-1]
+        scaled = np.concatenate([constant[..., None], scaled_coef], axis=-1)
         return log_regression_prior(scaled, draws["sigma"] / half[-1], self._prior(release))
 
     def _prior(self, release: Release) -> RegressionPrior:

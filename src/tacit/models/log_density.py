@@ -32,7 +32,7 @@ _DENSE = 64  # parameters; with more, whitening all directions costs more than t
 
 @dataclass(frozen=True, eq=False)
 class LogDensity:
-    """A model by its log-likelihood, fitted by the samplers that walk along noisy gradients.
+    """A model by its log-likelihood, fitted by samplers that use noisy gradients.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class LogDensity:
     prior_scale
         The standard deviation of that default.
     clip
-        The largest norm of one unit's gradient, on the scale on which samplers walk: there a
+        The largest norm of one unit's gradient, on the scale of the samplers: there a
         record has a curvature of about 1 in each direction, as far as records drawn evenly from
         the public domain tell. Default: the root of the number of parameters, plus 2, times the
         root of the rows that a unit may have. A record with a longer gradient counts for less.
@@ -121,11 +121,11 @@ class LogDensity:
         return _whitened(self, schema).gradients
 
     def likelihood(self, schema: Schema) -> Likelihood:
-        """For draws on a bounded region of the parameters, without bounds of their own."""
+        """Return the query's parts for draws on a bounded region of the unbounded parameters."""
         return _whitened(self, schema).likelihood
 
     def posterior(self, release: Release, **sampling: Unpack[SamplingOptions]) -> Posterior:
-        """The posterior of released draws, taken at face value."""
+        """Return the plug-in posterior of released draws."""
         refuse_draws(sampling)
         if not isinstance(release.query, DensityDraw):
             raise ModelError(f"This release answers {release.query}, not a DensityDraw.")
@@ -263,8 +263,8 @@ def _gradients(
         if model.parameters is not None and model.log_prior is None:
             # The default in closed form: calling compiled code costs more than this.
             moved = density.start + (basis @ theta if basis.ndim == 2 else basis * theta)
-            pull = moved / -(model.prior_scale**2)
-            return basis.T @ pull if basis.ndim == 2 else basis * pull
+            prior_gradient = moved / -(model.prior_scale**2)
+            return basis.T @ prior_gradient if basis.ndim == 2 else basis * prior_gradient
         return np.asarray(compiled(jnp.asarray(theta, jnp.float32)), float)
 
     def parameters(posterior: Posterior) -> np.ndarray:
@@ -272,9 +272,9 @@ def _gradients(
         moved = density.vector(means) - density.start
         return np.linalg.solve(basis, moved) if basis.ndim == 2 else moved / basis
 
-    bend = -np.asarray(jax.jit(jax.hessian(log_prior))(jnp.zeros(size)), float)
-    known = np.all(np.isfinite(bend))
-    precision = float(np.abs(np.linalg.eigvalsh(bend)).max()) if known else 1.0
+    negative_hessian = -np.asarray(jax.jit(jax.hessian(log_prior))(jnp.zeros(size)), float)
+    known = np.all(np.isfinite(negative_hessian))
+    precision = float(np.abs(np.linalg.eigvalsh(negative_hessian)).max()) if known else 1.0
     clip = model.clip
     if clip is None:
         clip = (math.sqrt(size) + 2) * math.sqrt(schema.max_rows_per_unit)
@@ -321,7 +321,7 @@ def _basis(density: Density, schema: Schema) -> tuple[np.ndarray, float]:
         scale = _floored(np.diag(hessian)) ** -0.5
         return scale, float(np.linalg.eigvalsh(scale[:, None] * hessian * scale)[-1])
     values, vectors = np.linalg.eigh(hessian)
-    # Symmetric, so that parameters keep their places as far as they can.
+    # Symmetric, so that each coordinate stays close to one parameter.
     return vectors * _floored(values) ** -0.5 @ vectors.T, 1.0
 
 

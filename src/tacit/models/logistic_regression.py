@@ -61,7 +61,7 @@ class LogisticRegression:
         keep_numbers(self, "prior_scale")
 
     def design(self, schema: Schema, *, squares: bool = False) -> Design:
-        """How a row becomes a vector; with `squares`, one whose curvature can be released."""
+        """Return the encoding of rows; with `squares`, one whose curvature can be released."""
         target = schema[self.target]
         if not isinstance(target, Categorical) or len(target.levels) != 2:
             raise ModelError(
@@ -77,7 +77,7 @@ class LogisticRegression:
         return design
 
     def variational(self, schema: Schema, setting: FitSetting) -> Variational:
-        """Polya-Gamma weights of rows: the slope at zero once, and weighted squares each step."""
+        """Return the Polya-Gamma fit: the gradient's constant part once, then weighted squares."""
         design = self.design(schema, squares=True)
         columns = (*self.features, self.target)
         rows = schema.max_rows_per_unit
@@ -89,7 +89,7 @@ class LogisticRegression:
         return self.vector_posterior(release, drawn(parameters, sampling), sampling.noise)
 
     def gradients(self, schema: Schema) -> Gradients:
-        """The gradient as samplers ask for it."""
+        """Return the query for gradients, which samplers ask at each step."""
         design = self.design(schema)
         precision = (self.prior_scale * design.radius) ** -2.0
         return Gradients(
@@ -105,7 +105,7 @@ class LogisticRegression:
         )
 
     def likelihood(self, schema: Schema) -> Likelihood:
-        """For draws within a ball of the vectors' coefficients."""
+        """Return the query's parts for draws within a ball of the vectors' coefficients."""
         design = self.design(schema)
         return Likelihood(
             Kernel("logistic.log_likelihood"),
@@ -127,7 +127,7 @@ class LogisticRegression:
         )
 
     def logistic(self, schema: Schema) -> Logistic:
-        """For draws everywhere, and minima, which the wall finds itself."""
+        """Return the law of the queries for draws without truncation, and for noisy minima."""
         radius = self.design(schema).radius
         return Logistic(self.target, self.features, (self.prior_scale * radius) ** -2.0)
 
@@ -137,7 +137,7 @@ class LogisticRegression:
         return LogisticDraw(self.logistic(schema), draws, temper_prior)
 
     def posterior(self, release: Release, **sampling: Unpack[SamplingOptions]) -> Posterior:
-        """What a draw says at face value, or a minimum: a point without error bars."""
+        """Return the plug-in posterior of released draws, or of a minimum: one point."""
         refuse_draws(sampling)
         if isinstance(release.query, DensityDraw):
             theta = release.query.parameters(release)

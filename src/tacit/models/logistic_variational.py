@@ -48,8 +48,8 @@ class Augmented:
     prior: float
 
     @cached_property
-    def place(self) -> np.ndarray:
-        """The coefficients that the next weights are for."""
+    def theta(self) -> np.ndarray:
+        """The coefficients at which the next weights are computed."""
         return next_iterate(self.gradient, self.curvature, self.ridge, intermediate=False)
 
 
@@ -73,11 +73,11 @@ def augmented(
         return Sums(values, dict.fromkeys(values, 0.0))
 
     def question(parameters: Augmented) -> BoundedSum:
-        place = parameters.place
-        return squares.at((upper(np.outer(place, place)), *encoding))
+        theta = parameters.theta
+        return squares.at((upper(np.outer(theta, theta)), *encoding))
 
     def read(sums: Sums, parameters: Augmented) -> Sums:
-        at, vector, sd = parameters.place, sums.values["sum"], sums.sd["sum"]
+        at, vector, sd = parameters.theta, sums.values["sum"], sums.sd["sum"]
         values = {"squares": vector, "product": symmetric(vector, size) @ at, "at": at}
         # Noise matrix times coefficients, across them: off-diagonal noise has half the variance.
         noise = {"squares": sd, "product": sd * np.linalg.norm(at) / np.sqrt(2), "at": 0.0}
@@ -99,11 +99,11 @@ def _maximised(prior: float, radius: float, sums: Sums) -> Augmented:
     # The first number of each row is the same: the weights' own sum is the first of the squares.
     total = max(float(matrix[0, 0]) * radius**2, float(sums.sd["squares"]) * radius**2, 1e-9)
     across, along_ratio = _ratios(max(along, 0.0) / total)
-    curved = across * matrix
+    scaled = across * matrix
     if along > 0:
-        curved += (along_ratio - across) * np.outer(product, product) / along
+        scaled += (along_ratio - across) * np.outer(product, product) / along
     least = 1e-9 * (1 + abs(float(np.trace(matrix))))  # without noise there is still rounding
-    curvature = Curvature(curved, max(across * float(sums.sd["squares"]), least))
+    curvature = Curvature(scaled, max(across * float(sums.sd["squares"]), least))
     (constant_part,) = sums.pilots
     product_sd = float(sums.sd["product"])
     # Symmetric noise times the coefficients has twice the variance along them (steps near the end
@@ -140,11 +140,11 @@ def _table() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     density = np.exp(-(z**2) / 2)
     c = np.geomspace(1e-3, 30, 200)[:, None] * z
     weight = np.where(np.abs(c) < 1e-4, 0.25, np.tanh(c / 2) / np.where(c == 0, 1.0, 2 * c))
-    curved = expit(c) * expit(-c)
-    total, across = weight @ density, curved @ density
-    along, curved_along = (weight * z**2) @ density, (curved * z**2) @ density
+    curvature = expit(c) * expit(-c)
+    total, across = weight @ density, curvature @ density
+    along, curvature_along = (weight * z**2) @ density, (curvature * z**2) @ density
     squares = ((weight * c**2) @ density) / total
-    return squares, across / total, curved_along / along
+    return squares, across / total, curvature_along / along
 
 
 def drawn(parameters: Augmented, sampling: Sampling) -> np.ndarray:

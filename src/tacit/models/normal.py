@@ -115,7 +115,7 @@ class NormalMean:
         return norm.logpdf(draws["mean"], *self._prior(release.schema))
 
     def walk(self, schema: Schema) -> Walk:
-        """A walk on the scale of the column's bounds, -1 to 1."""
+        """Return the model on the scale of the column's bounds, -1 to 1."""
         middle, half = scale_of(schema[self.column])
         centre, spread = self._prior(schema)
         start, scale = (centre - middle) / half, spread / half

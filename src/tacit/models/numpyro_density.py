@@ -47,7 +47,7 @@ def numpyro_density(model: Any, schema: Schema) -> Density:
             for name, site in latent.items()
         )
     )
-    some = bind(rows[:1])  # what priors need not look at
+    some = bind(rows[:1])  # priors do not depend on it
     prior_alone = _without_records(program)
 
     def log_prior(vector: Any) -> Any:
@@ -58,7 +58,7 @@ def numpyro_density(model: Any, schema: Schema) -> Density:
         return {name: values[name] for name in latent}
 
     def terms(vector: Any, some_rows: Any) -> Any:
-        """What the model says of each of these rows."""
+        """Return the log-likelihood of each row."""
         return _terms(program, constrained(vector), bind(some_rows), len(some_rows))
 
     def log_likelihood(vector: Any, row: Any) -> Any:
@@ -113,7 +113,7 @@ def _binding(model: Any, schema: Schema) -> tuple[tuple[str, ...], Callable[[Any
         raise ModelError(
             "Expected the NumPyro model to take columns by name, or x and y beside x=[...], y=...."
         )
-    place = {name: i for i, name in enumerate(columns)}
+    index = {name: i for i, name in enumerate(columns)}
 
     def bind(rows: Any) -> dict[str, Any]:
         found = {}
@@ -122,7 +122,7 @@ def _binding(model: Any, schema: Schema) -> tuple[tuple[str, ...], Callable[[Any
                 found[name] = rows[:, : len(model.x)]
             else:
                 column = model.y if name == "y" and model.y is not None else name
-                found[name] = number_of(schema[column], rows[:, place[column]])
+                found[name] = number_of(schema[column], rows[:, index[column]])
         return found
 
     return tuple(columns), bind
@@ -193,7 +193,7 @@ def _check_sites(one: Mapping[str, Any], two: Mapping[str, Any]) -> None:
 
 
 def _sizes(sites: Mapping[str, Any]) -> dict[str, int]:
-    """How long each plate is."""
+    """Return the length of each plate."""
     found = {}
     for name, site in sites.items():
         if site["type"] == "plate":
