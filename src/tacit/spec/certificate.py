@@ -85,5 +85,5 @@ class Certificate:
 
 
 def _sentence(event: Mapping[str, Any]) -> str:
-    words = [f"{key} {value}" for key, value in event.items() if key not in ("query", "noise")]
-    return f"{event.get('noise', 'noise')}, " + ", ".join(words)
+    parts = [f"{key} {value}" for key, value in event.items() if key not in ("query", "noise")]
+    return f"{event.get('noise', 'noise')}, " + ", ".join(parts)

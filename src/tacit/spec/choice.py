@@ -24,7 +24,7 @@ class Choice(Record):
         A `BoundedSum` with one block of geometry "box": how much a unit speaks for each option,
         from 0 to its clip. Only differences between options matter.
     log_weights
-        What is believed of the options without the data. Default: all the same.
+        Log prior weights of the options. Default: uniform.
 
     Examples
     --------

@@ -36,10 +36,10 @@ def _whole(value: Any, what: str) -> int:
 
 def _bounded(column: Integer | Real, read: Callable[[Any, str], float]) -> None:
     """Check and keep the public bounds of a column, and a default within them."""
-    name, kind = column_name(column.name), type(column).__name__
+    name, type_name = column_name(column.name), type(column).__name__
     if column.low is None or column.high is None:
         raise SchemaError(
-            f"Expected public bounds for column {name!r}: write {kind}({name!r}, low, high); "
+            f"Expected public bounds for column {name!r}: write {type_name}({name!r}, low, high); "
             "they are never taken from the data."
         )
     low, high = read(column.low, f"low of {name!r}"), read(column.high, f"high of {name!r}")
@@ -84,8 +84,8 @@ class Categorical:
                 f"Expected public levels for column {name!r}: write "
                 f'Categorical({name!r}, ["...", "..."]); they are never taken from the data.'
             )
-        kinds = {type(level) for level in levels}
-        if len(kinds) > 1 or not kinds <= {str, int, bool}:
+        types = {type(level) for level in levels}
+        if len(types) > 1 or not types <= {str, int, bool}:
             raise SchemaError(
                 f"Expected the levels of {name!r} to be all text or all whole numbers."
             )
@@ -100,7 +100,7 @@ class Categorical:
             )
         if len(levels) > _MAX_LEVELS:
             raise SchemaError(f"Expected at most {_MAX_LEVELS} levels for {name!r}.")
-        if kinds == {int}:
+        if types == {int}:
             for level in levels:
                 _whole(level, f"each level of {name!r}")
         if self.default is not None and not among(self.default, levels):
@@ -260,18 +260,18 @@ class Tokens:
 
 Column = Categorical | Integer | Real | Time | Tokens
 COLUMNS: Mapping[str, type[Column]] = {
-    kind.__name__.lower(): kind for kind in (Categorical, Integer, Real, Time, Tokens)
+    cls.__name__.lower(): cls for cls in (Categorical, Integer, Real, Time, Tokens)
 }
 
 
 def column_from_dict(facts: Mapping[str, Any]) -> Column:
     """A column from its plain form, as in a study file or a saved release."""
     rest = dict(facts)
-    kind = COLUMNS.get(str(rest.pop("type", "")).lower())
-    if kind is None:
+    cls = COLUMNS.get(str(rest.pop("type", "")).lower())
+    if cls is None:
         raise SchemaError(f"Expected type to be one of {', '.join(COLUMNS)} in {dict(facts)}.")
     try:
-        return kind(**rest)
+        return cls(**rest)
     except TypeError as error:
         what = str(error).split(" ", 1)[-1]
-        raise SchemaError(f"Column {rest.get('name')!r}: {kind.__name__} {what}.") from None
+        raise SchemaError(f"Column {rest.get('name')!r}: {cls.__name__} {what}.") from None

@@ -234,11 +234,11 @@ def _grid(numbers: np.ndarray, scale: float) -> float:
 
 
 def _certificate(schema: Schema, laws: tuple[Noise, ...], epsilon: Any, delta: Any) -> Certificate:
-    said = "at a cost that was not stated"
+    claim = "at a cost that was not stated"
     cost = Decimal("Infinity")
     if epsilon is not None:
         cost = epsilon_of(epsilon)
-        said = (
+        claim = (
             f"said to be ({cost}, {delta_of(delta)})-differentially private for {schema.protects}"
         )
     return Certificate(
@@ -248,6 +248,6 @@ def _certificate(schema: Schema, laws: tuple[Noise, ...], epsilon: Any, delta: A
         delta=delta_of(delta),
         accountant="stated by those who released it",
         events=tuple({"noise": law.family, "scale": law.scale} for law in laws),
-        assumptions=(said, "Tacit trusts the stated law of the noise and vouches for nothing"),
+        assumptions=(claim, "Tacit trusts the stated law of the noise and vouches for nothing"),
         data="released elsewhere",
     )

@@ -34,13 +34,13 @@ class LedgerError(TacitError):
 
 
 class ReplacedError(LedgerError):
-    """A stored answer gave way to `facts`, the public state of a method after `step` answers."""
+    """Stored answers were replaced by `facts`, a method's public state after `step` answers."""
 
     def __init__(self, name: str, step: int, facts: Any) -> None:
         self.step, self.facts = step, facts
         super().__init__(
-            f"Old answers under the name {name!r} gave way to the state after step {step}: the "
-            "method that was run under it can go on, and nothing else. Nothing was read or spent."
+            f"Old answers under the name {name!r} were replaced by the state after step {step}: "
+            "only the method that was run under it can go on. Nothing was read or spent."
         )
 
 

@@ -1,4 +1,4 @@
-"""How much noise, said in terms a person chooses. The wall turns these into a noise law."""
+"""How much noise, in terms a person chooses. The wall turns these into a noise law."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Exact:
 Mechanism = Laplace | Gaussian | Exponential | Exact
 NOISE: tuple[type[Mechanism], ...] = (Laplace, Gaussian, Exact)  # what statistics can have
 MECHANISMS: Mapping[str, type[Mechanism]] = {
-    kind.__name__: kind for kind in (Laplace, Gaussian, Exponential, Exact)
+    cls.__name__: cls for cls in (Laplace, Gaussian, Exponential, Exact)
 }
 
 
@@ -107,8 +107,8 @@ def mechanism_to_dict(mechanism: Mechanism) -> dict[str, Any]:
 def mechanism_from_dict(facts: Mapping[str, Any]) -> Mechanism:
     with reading("mechanism", BudgetError):
         rest = dict(facts)
-    kind = MECHANISMS.get(str(rest.pop("type", None)))
-    if kind is None:
+    cls = MECHANISMS.get(str(rest.pop("type", None)))
+    if cls is None:
         raise BudgetError(f"Expected a mechanism among {', '.join(MECHANISMS)}.")
-    with reading(kind.__name__, BudgetError):
-        return kind(**rest)
+    with reading(cls.__name__, BudgetError):
+        return cls(**rest)

@@ -60,7 +60,7 @@ class WithoutReplacement(Record):
 
 Subsampling = Everyone | Poisson | WithoutReplacement
 SUBSAMPLING: tuple[type[Subsampling], ...] = (Everyone, Poisson, WithoutReplacement)
-_SAMPLING = {kind.__name__: kind for kind in SUBSAMPLING}
+_SAMPLING = {cls.__name__: cls for cls in SUBSAMPLING}
 
 
 def check_subsampling(sampling: Any) -> None:

@@ -3,7 +3,7 @@
 Each operation is listed with the name and type of every parameter. A parameter is written as JSON
 and read back by its type (`written`, `read`), so that no value names a class, a function or an
 attribute. An operation or a parameter that is not listed is refused: callbacks, printing,
-collectives (`psum`), references (`get`), uncleared memory (`empty2`), chance without a key
+collectives (`psum`), references (`get`), uncleared memory (`empty2`), randomness without a key
 (`rng_uniform`) and series whose number of terms has no limit (`igamma`) are not.
 """
 
@@ -106,7 +106,7 @@ _TABLE = {
 }
 # Operations that XLA leaves to LAPACK.
 FOREIGN = (*("cholesky", "eigh", "lu", "qr", "svd", "triangular_solve", "tridiagonal_solve"),)
-# Loops that end when the data say so, open or inside a function: side by side, whether a row has
+# Loops whose length depends on the data, open or inside a function: side by side, whether a row has
 # ended could depend on when the others do.
 LOOPS = (*("while", "random_gamma", "zeta", "polygamma", "regularized_incomplete_beta"),)
 
@@ -294,15 +294,15 @@ _INDICES = {
 }
 
 
-def written(kind: str, value: Any, program: Callable[[Any], Any]) -> Any:
+def written(type_name: str, value: Any, program: Callable[[Any], Any]) -> Any:
     """A parameter as JSON; raises ValueError or TypeError where its type does not allow it."""
-    match kind:
+    match type_name:
         case "none" | "dropped" | "strong":
-            if kind == "none" and value is not None:
+            if type_name == "none" and value is not None:
                 raise ValueError
             return None
         case "int" | "bool":
-            return bool(value) if kind == "bool" else int(value)
+            return bool(value) if type_name == "bool" else int(value)
         case "number" if isinstance(value, (bool, int, np.integer)):
             return value if isinstance(value, bool) else int(value)
         case "program":
@@ -316,17 +316,17 @@ def written(kind: str, value: Any, program: Callable[[Any], Any]) -> Any:
         case "dtype":
             return dtype_name(value)
         case "ints" | "gather" | "scatter" | "convolution":
-            return _lists(tuple(value) if kind != "ints" else value)
+            return _lists(tuple(value) if type_name != "ints" else value)
         case "precision" if isinstance(value, tuple):
-            return [_name(kind, part) for part in value]
-    return _name(kind, value)
+            return [_name(type_name, part) for part in value]
+    return _name(type_name, value)
 
 
-def read(kind: str, value: Any, program: Callable[[Any], Any], x64: bool) -> Any:
+def read(type_name: str, value: Any, program: Callable[[Any], Any], x64: bool) -> Any:
     """A parameter from JSON; raises ValueError or TypeError where its type does not allow it."""
-    match kind, value:
+    match type_name, value:
         case (("none" | "dropped" | "strong"), _):
-            return False if kind == "strong" else None
+            return False if type_name == "strong" else None
         case (("bool" | "number"), bool()):
             return value
         case (("ints" | "number" | "dtype" | "precision"), None):
@@ -344,11 +344,11 @@ def read(kind: str, value: Any, program: Callable[[Any], Any], x64: bool) -> Any
         case "programs", [_, *_]:
             return tuple(program(part) for part in value)
         case (("gather" | "scatter" | "convolution"), list()):
-            return _named()[kind](*_tuples(value))
+            return _named()[type_name](*_tuples(value))
         case "precision", [first, second]:
-            return _named()[kind][first], _named()[kind][second]
+            return _named()[type_name][first], _named()[type_name][second]
         case (("generator" | "mode" | "precision" | "rounding" | "fft"), str()):
-            return _named()[kind][value]
+            return _named()[type_name][value]
     raise ValueError
 
 
@@ -387,8 +387,8 @@ def _named() -> dict[str, Any]:
     }
 
 
-def _name(kind: str, value: Any) -> str:
-    return next(name for name, member in _named()[kind].items() if member == value)
+def _name(type_name: str, value: Any) -> str:
+    return next(name for name, member in _named()[type_name].items() if member == value)
 
 
 def _integer(value: Any) -> int:

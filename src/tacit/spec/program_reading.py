@@ -97,7 +97,7 @@ class _Reader:
             step = self.equation(item, known, depth, times, copies)
             steps.append(step)
             known += step[3]
-        outputs = _places(data["outputs"], known)
+        outputs = _indices(data["outputs"], known)
 
         def run(*values: Any) -> list[Any]:
             found = [*values, *constants]
@@ -133,8 +133,8 @@ class _Reader:
             raise unknown(repr(name[:40]))
         if not is_whole(results, 1, MOST_VALUES):
             raise _refused(f"a number of results of {name!r} from 1 to {MOST_VALUES}")
-        kinds = operation.parameters
-        written = {key for key, kind in kinds.items() if kind not in ("none", "dropped", "strong")}
+        types = operation.parameters
+        written = {key for key in types if types[key] not in ("none", "dropped", "strong")}
         if not isinstance(given, dict) or set(given) != written:
             raise _refused(f"the parameters {', '.join(sorted(written)) or '(none)'} of {name!r}")
         if name == "scan":
@@ -147,10 +147,10 @@ class _Reader:
             times *= MOST_ROUNDS  # proof: programs. Every program ends, whatever the row.
         self.loops |= name in LOOPS
         params = {}
-        for key, kind in kinds.items():
+        for key, type_name in types.items():
             try:
                 params[key] = read(
-                    kind,
+                    type_name,
                     given.get(key),
                     lambda part: self.scope(part, depth + 1, times, copies),
                     self.x64,
@@ -158,8 +158,8 @@ class _Reader:
             except QueryError:
                 raise
             except Exception:  # noqa: BLE001 - whatever an unfit value raises
-                raise _refused(f"a value of type {kind} for {key} of {name!r}") from None
-        return operation, params, _places(inputs, known), results
+                raise _refused(f"a value of type {type_name} for {key} of {name!r}") from None
+        return operation, params, _indices(inputs, known), results
 
     def applied(self, number: int, step: Any, values: list[Any], times: int) -> list[Any]:
         """The results of one operation on abstract values, within the limits."""
@@ -291,12 +291,12 @@ def _primitives(jaxpr: Any) -> Any:
 
 
 def _check_axes(
-    name: str, kinds: Mapping[str, str], params: dict[str, Any], values: list[Any]
+    name: str, types: Mapping[str, str], params: dict[str, Any], values: list[Any]
 ) -> None:
     """Refuse axes that the values do not have: side by side they could be the axis of records."""
     # proof: programs
     for key, value in params.items():
-        if kinds[key] in ("int", "ints", "gather", "scatter", "convolution"):
+        if types[key] in ("int", "ints", "gather", "scatter", "convolution"):
             numbers = list(_integers(value))
             if (name, key) not in _SIGNED and min(numbers, default=0) < 0:
                 raise ValueError("a negative axis, size or count")
@@ -340,8 +340,8 @@ def _shape(value: Any, most: int) -> tuple[int, ...]:
     return tuple(value)
 
 
-def _places(value: Any, known: int) -> list[int]:
-    if not isinstance(value, list) or not all(is_whole(place, 0, known - 1) for place in value):
+def _indices(value: Any, known: int) -> list[int]:
+    if not isinstance(value, list) or not all(is_whole(i, 0, known - 1) for i in value):
         raise _refused("inputs that were computed before they are used")
     return value
 

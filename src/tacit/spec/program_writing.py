@@ -61,13 +61,13 @@ class _Writer:
         for var, value in zip(jaxpr.constvars, consts, strict=True):
             env[var] = self.constant(value, var.aval)
 
-        def place(atom: Any) -> int:
-            # Literals have a value and no place; they cannot be looked up.
+        def index_of(atom: Any) -> int:
+            # Literals have a value and no index; they cannot be looked up.
             return self.constant(atom.val, atom.aval) if hasattr(atom, "val") else env[atom]
 
         for equation in jaxpr.eqns:
             name, params = equation.primitive.name, equation.params
-            inputs = [place(atom) for atom in equation.invars]
+            inputs = [index_of(atom) for atom in equation.invars]
             if name == "platform_index":  # the branches below know which of them is a CPU's
                 results = [self.constant(0, equation.outvars[0].aval)]
             elif name == "cond" and "branches_platforms" in params:
@@ -76,7 +76,7 @@ class _Writer:
             else:
                 results = self.equation(equation, inputs)
             env.update(zip(equation.outvars, results, strict=True))
-        return [place(atom) for atom in jaxpr.outvars]
+        return [index_of(atom) for atom in jaxpr.outvars]
 
     def call(self, jaxpr: Any, consts: Sequence[Any], inputs: list[int]) -> list[int]:
         return self.follow(jaxpr, consts, dict(zip(jaxpr.invars, inputs, strict=True)))
@@ -100,17 +100,17 @@ class _Writer:
             raise unknown(repr(primitive.name))
         values = {}
         for name, value in params.items():
-            kind = operation.parameters.get(name)
+            type_name = operation.parameters.get(name)
             try:
-                if kind is None:
+                if type_name is None:
                     raise ValueError
-                found = written(kind, value, scope)
+                found = written(type_name, value, scope)
             except QueryError:
                 raise
             except Exception:  # noqa: BLE001 - whatever a value of any type raises
                 what = f"{primitive.name!r} with {name}={type(value).__name__}"
                 raise unknown(what) from None
-            if kind not in ("none", "dropped", "strong"):
+            if type_name not in ("none", "dropped", "strong"):
                 values[name] = found
         return self.add(primitive.name, values, inputs, len(equation.outvars))
 
@@ -144,13 +144,13 @@ class _Writer:
             return key
         try:
             array = np.asarray(value, aval.dtype)
-            kind = array.dtype, array.shape, array.tobytes()
-            if kind not in self.known:
+            content = array.dtype, array.shape, array.tobytes()
+            if content not in self.known:
                 self.constants.append(constant(array))
-                self.known[kind] = -len(self.constants)
+                self.known[content] = -len(self.constants)
         except (TypeError, ValueError):
             raise unknown(f"a constant of type {aval.dtype}") from None
-        return self.known[kind]
+        return self.known[content]
 
     def finished(self, outputs: list[int]) -> dict[str, Any]:
         """The equations that the outputs need, numbered anew."""
@@ -160,17 +160,17 @@ class _Writer:
                 kept.append(equation)
                 needed.update(equation[2])
         used = [-1 - i for i in range(len(self.constants)) if -1 - i in needed]
-        places = {i: i for i in range(self.inputs)}
-        places |= {i: self.inputs + n for n, i in enumerate(used)}
+        indices = {i: i for i in range(self.inputs)}
+        indices |= {i: self.inputs + n for n, i in enumerate(used)}
         equations = []
         for name, values, inputs, results in reversed(kept):
-            equations.append([name, values, [places[i] for i in inputs], len(results)])
-            start = len(places)
-            places |= {i: start + n for n, i in enumerate(results)}
+            equations.append([name, values, [indices[i] for i in inputs], len(results)])
+            start = len(indices)
+            indices |= {i: start + n for n, i in enumerate(results)}
         return {
             "constants": [self.constants[-1 - i] for i in used],
             "equations": equations,
-            "outputs": [places[i] for i in outputs],
+            "outputs": [indices[i] for i in outputs],
         }
 
 

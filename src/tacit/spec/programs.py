@@ -93,7 +93,7 @@ class Program:
 
     @property
     def loops(self) -> bool:
-        """Whether it has loops that end when the data say so: then rows must run one by one."""
+        """Whether it has loops whose length depends on the data: then rows must run one by one."""
         return self._rebuilt.loops
 
     @property
@@ -225,7 +225,7 @@ def trace(
         return jnp.concatenate(parts).astype(row.dtype)
 
     types = [jax.dtypes.canonicalize_dtype(leaf.dtype) for leaf in leaves]
-    avals = [jax.ShapeDtypeStruct(leaf.shape, kind) for leaf, kind in zip(leaves, types)]
+    avals = [jax.ShapeDtypeStruct(leaf.shape, leaf_type) for leaf, leaf_type in zip(leaves, types)]
     traced = jax.make_jaxpr(flat)(jax.ShapeDtypeStruct((columns,), dtype), *avals)
     size = int(traced.out_avals[0].shape[0])
     numbers = size if blocks is None else sum(int(np.prod(shape)) for _, shape in blocks)
@@ -244,15 +244,15 @@ def leaves_of(state: Any) -> tuple[np.ndarray, ...]:
     """
     if state is None:
         return ()
-    kind = type(state)
-    if kind in (dict, defaultdict):
+    container = type(state)
+    if container in (dict, defaultdict):
         try:
             parts = [state[key] for key in sorted(state)]
         except TypeError:
             raise _unusable_state(state) from None
-    elif kind is OrderedDict:
+    elif container is OrderedDict:
         parts = list(state.values())
-    elif kind in (tuple, list) or (isinstance(state, tuple) and hasattr(state, "_fields")):
+    elif container in (tuple, list) or (isinstance(state, tuple) and hasattr(state, "_fields")):
         parts = list(state)
     else:
         try:

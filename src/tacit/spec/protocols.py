@@ -24,7 +24,7 @@ class Quote:
 
     @property
     def variance(self) -> float | None:
-        """Of one number, on geometric average, since blocks differ in units; None for draws."""
+        """Geometric-mean noise variance per number, as blocks differ in units; None for draws."""
         parts = [law.variance for law in self.noise if law.variance is not None]
         if not parts or min(parts) == 0:
             return 0.0 if parts else None

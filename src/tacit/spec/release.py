@@ -31,7 +31,7 @@ class Noise:
 
     `scale` is Laplace's b (density falls by e every b) or the Gaussian's sigma. A "draw" adds
     nothing: it is itself random, at the temperature `scale`, and rounded to the grid. Of an
-    "objective" that was minimised, it is the slope that has Gaussian noise of this `scale`.
+    "objective" that was minimised, it is the gradient that has Gaussian noise of this `scale`.
     """
 
     family: Family
@@ -40,7 +40,7 @@ class Noise:
 
     @property
     def variance(self) -> float | None:
-        """Of what is added to one number; None where nothing is, as in a draw."""
+        """Variance of the noise on one number; None for a draw."""
         match self.family:
             case "discrete_gaussian" | "gaussian":
                 return self.scale**2

@@ -25,7 +25,7 @@ class Sampling:
     """`SamplingOptions`, checked. `seed` steers these draws and never the privacy noise.
 
     `noise="aware"` treats the true statistics as unknown; `noise="plugin"` projects the noisy
-    ones onto the valid range and believes them, as the papers do, and is overconfident.
+    ones onto the valid range and treats them as exact, as the papers do: overconfident.
     """
 
     draws: int = 1000

@@ -30,12 +30,12 @@ def check_words(vocabulary: Sequence[str]) -> None:
 def word_counts(
     texts: pa.Array, vocabulary: Sequence[str]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Which words occur in which text and how often: places, positions and counts, in order."""
+    """Return the text index, the word index and the count of each word that occurs, in order."""
     lists = pc.split_pattern_regex(pc.utf8_lower(pc.fill_null(texts, "")), _BETWEEN)
     flat = pc.list_flatten(lists)
     known = pa.array([word.lower() for word in vocabulary], flat.type)
     code = pc.index_in(flat, value_set=known).fill_null(-1).to_numpy(zero_copy_only=False)
-    place = pc.list_parent_indices(lists).to_numpy(zero_copy_only=False).astype(np.int64)
+    text = pc.list_parent_indices(lists).to_numpy(zero_copy_only=False).astype(np.int64)
     found = code >= 0
-    key, counts = np.unique(place[found] * len(vocabulary) + code[found], return_counts=True)
+    key, counts = np.unique(text[found] * len(vocabulary) + code[found], return_counts=True)
     return key // len(vocabulary), key % len(vocabulary), counts

@@ -1,4 +1,4 @@
-"""What a walk through a model's parameters needs of it: log-likelihood ratios, or gradients."""
+"""What a Markov chain over parameters needs of a model: log-likelihood ratios, or gradients."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tacit.spec.sums import BoundedSum
 
 @dataclass(frozen=True)
 class Walk:
-    """A model on a scale without bounds.
+    """What PrivateMetropolis needs of a model, on an unbounded scale.
 
-    `ratio` is a kernel for how much better one place explains a row than another, as a difference
-    of log-likelihoods; `state(here, there)` is what it needs to know of the two places.
-    `max_gradient` is the most that this can change for a step of length one, by public bounds (a
-    row that changes it more is clipped). `start` and `scale` are the prior's middle and width.
+    `ratio` is a kernel for the difference of a row's log-likelihoods at two points, and
+    `state(here, there)` is its state. `max_gradient` bounds the change of the log-likelihood for a
+    step of length one, by public bounds (a row beyond it is clipped). `start` and `scale` are the
+    centre and the width of the prior.
     """
 
     columns: tuple[str, ...]
@@ -45,17 +45,16 @@ class Gradients:
     log_prior_gradient
         The gradient of the log prior; public.
     start
-        Where to begin, from public knowledge.
+        The initial value, from public knowledge.
     curvature
-        A public guess of how curved one row's log-likelihood is (an upper bound where the model
-        knows one). It sets the scale of default step sizes.
+        A public guess of the curvature of one row's log-likelihood, or an upper bound where there
+        is one. It sets the scale of default step sizes.
     prior_precision
-        The curvature of the log prior near its middle.
+        The curvature of the log prior near its centre.
     posterior
-        The posterior of draws (chain, draw, parameter), taken at face value; `release` is the last
-        answer.
+        The plug-in posterior of draws (chain, draw, parameter); `release` is the last answer.
     parameters
-        Where a walk begins at a posterior of the same model: its mean.
+        The initial value from a posterior of the same model: its mean.
     """
 
     question: BoundedSum

@@ -84,7 +84,7 @@ def _types(record: type) -> dict[str, dict[str, Any]]:
     """The fields of a record, each with the types that its facts may name."""
     hints = get_type_hints(record)
     known = {field.name: _parts(hints[field.name]) for field in fields(record)}
-    return {name: {kind.__name__: kind for kind in kinds} for name, kinds in known.items()}
+    return {name: {cls.__name__: cls for cls in types} for name, types in known.items()}
 
 
 def _parts(hint: Any) -> list[Any]:
@@ -162,7 +162,7 @@ def _array(facts: dict[str, Any]) -> Any:
 
 
 def _feed(facts: Any, found: Any) -> None:
-    """Each kind of value in a form that no other has, so that different facts feed differently."""
+    """Feed each type of value in a form of its own, so that different facts differ."""
     match facts:
         case np.ndarray():
             little = np.ascontiguousarray(facts).astype(facts.dtype.newbyteorder("<"), copy=False)
