@@ -1,7 +1,7 @@
-"""Bayesian inference that keeps its data's confidences.
+"""Differentially private Bayesian inference: posteriors with honest error bars.
 
-At the top is what most days need. The rest is in modules that say what they hold, reachable after
-`import tacit`: `tacit.methods`, `tacit.queries`, `tacit.subsampling`, `tacit.accounting`,
+At the top is what is used most. The rest is in modules, reachable after `import tacit`:
+`tacit.methods`, `tacit.queries`, `tacit.subsampling`, `tacit.accounting`,
 `tacit.errors`, `tacit.plots`, `tacit.testing`, `tacit.datasets`, `tacit.audit`, `tacit.numpyro`.
 Everything is imported when it is first used.
 """

@@ -223,8 +223,8 @@ def simulate_incidents(
     hidden = np.empty((regions, months), dtype=np.int64)
     hidden[:, 0] = rng.integers(states, size=regions)
     for t in range(1, months):
-        chance = transition[hidden[:, t - 1]].cumsum(axis=1)
-        hidden[:, t] = (chance < rng.random((regions, 1)) * chance[:, -1:]).sum(axis=1)
+        cumulative = transition[hidden[:, t - 1]].cumsum(axis=1)
+        hidden[:, t] = (cumulative < rng.random((regions, 1)) * cumulative[:, -1:]).sum(axis=1)
     size = rng.poisson(entries * np.exp(rng.normal(0, 0.5, hidden.shape)))
     where = np.repeat(np.arange(hidden.size), size.ravel())
     names = tuple(f"region {i:02d}" for i in range(1, regions + 1))
@@ -232,8 +232,8 @@ def simulate_incidents(
     table = {"region": np.array(names)[where // months], "month": np.array(dates)[where % months]}
     levels = {"type": TYPES, "category": CATEGORIES, **dict.fromkeys(FLAGS, ("no", "yes"))}
     for name, p in emissions.items():
-        chance = p.cumsum(axis=1)[hidden.ravel()[where]]
-        drawn = (chance < rng.random((len(where), 1)) * chance[:, -1:]).sum(axis=1)
+        cumulative = p.cumsum(axis=1)[hidden.ravel()[where]]
+        drawn = (cumulative < rng.random((len(where), 1)) * cumulative[:, -1:]).sum(axis=1)
         table[name] = np.array(levels[name])[drawn]
     return Logs(table, names, dates, hidden, emissions, transition)
 
@@ -295,12 +295,12 @@ def simulate_letters(letters: int = 10_000, seed: int = 0) -> Letters:
     rng = np.random.default_rng(seed)
     themes = tuple(THEMES)
     vocabulary = tuple(sorted({*COMMON.split(), *" ".join(THEMES.values()).split()}))
-    place = {word: i for i, word in enumerate(vocabulary)}
+    index = {word: i for i, word in enumerate(vocabulary)}
     common = np.zeros(len(vocabulary))
-    common[[place[word] for word in COMMON.split()]] = rng.gamma(1.0, size=len(COMMON.split()))
+    common[[index[word] for word in COMMON.split()]] = rng.gamma(1.0, size=len(COMMON.split()))
     topics = np.zeros((len(themes), len(vocabulary)))
     for i, words in enumerate(THEMES.values()):
-        own = [place[word] for word in words.split()]
+        own = [index[word] for word in words.split()]
         topics[i, own] = rng.gamma(2.0, size=len(own))
     topics = topics / topics.sum(axis=1, keepdims=True) + 0.5 * common / common.sum()
     topics /= topics.sum(axis=1, keepdims=True)

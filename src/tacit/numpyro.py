@@ -166,8 +166,8 @@ def observe(
 ) -> None:
     """Add the likelihood of a release to a NumPyro model. It spends nothing.
 
-    Say what the model believes of the *true* statistic, in one of three ways; the law of the noise
-    comes with the release.
+    Give the distribution of the *true* statistic in one of three forms; the law of the noise comes
+    with the release.
 
     Parameters
     ----------
@@ -181,9 +181,9 @@ def observe(
     mean, variance
         For a sum of many rows: each number is close to normal, independently of the others.
     mean, covariance
-        The same for numbers that hang together, such as a sum and a sum of squares. With Laplace
-        noise this adds one site more, `name_noise`: a variance for each number, of which Laplace
-        noise is the exact mixture.
+        For correlated numbers, jointly close to normal, such as a sum and a sum of squares. With
+        Laplace noise this adds one site more, `name_noise`: a variance for each number, of which
+        Laplace noise is the exact mixture.
 
     Notes
     -----
@@ -195,7 +195,7 @@ def observe(
 
     A normal law takes noise as continuous. Noise on a grid g has a variance that is smaller by at
     most g^2 / 6, so this is cautious, and matters only for counts with a scale below one or two.
-    There say `dist.Binomial` or `dist.Poisson`.
+    There write `dist.Binomial` or `dist.Poisson`.
 
     JAX computes in single precision by default. From numbers of about 10^5 on call
     `numpyro.enable_x64()` first.
@@ -303,7 +303,7 @@ def _seen(release: Release, table: str | None = None) -> _Seen:
             "was added. Ask for model.query() with tacit.Laplace or tacit.Gaussian instead."
         )
     if len(families) > 1:
-        raise ModelError("Expected one kind of noise; give a mapping from names of tables instead.")
+        raise ModelError("Expected one type of noise; give a mapping from names of tables instead.")
     return seen
 
 
@@ -318,8 +318,8 @@ def _observe(name: str, seen: _Seen, given: Mapping[str, Any]) -> None:
                     "has no noise, so that the statistic itself is known."
                 )
             seen = seen.cells(jnp.shape(value))
-            kind = dist.Laplace if seen.law.heavy else dist.Normal
-            _sample(name, kind(jnp.broadcast_to(value, seen.value.shape), seen.scale), seen.value)
+            family = dist.Laplace if seen.law.heavy else dist.Normal
+            _sample(name, family(jnp.broadcast_to(value, seen.value.shape), seen.scale), seen.value)
         case {"mean": mean, "variance": variance, **rest} if not rest:
             seen = seen.cells(jnp.broadcast_shapes(jnp.shape(mean), jnp.shape(variance)))
             mean = jnp.broadcast_to(mean, seen.value.shape)

@@ -33,10 +33,10 @@ def state_map(posterior: Posterior) -> Figure:
         Of a hidden Markov model.
     """
     hidden = _hidden(posterior)
-    chance = hidden.state_probabilities()
-    sequence, time, _ = map(str, chance.dims)
-    rows, columns, states = chance.shape
-    share = chance.to_numpy()
+    probability = hidden.state_probabilities()
+    sequence, time, _ = map(str, probability.dims)
+    rows, columns, states = probability.shape
+    share = probability.to_numpy()
     best = share.argmax(axis=2)
     # 0 where all states are as probable, 1 where one is certain
     sure = (share.max(axis=2) - 1 / states) / (1 - 1 / states) if states > 1 else np.ones_like(best)
@@ -184,7 +184,7 @@ def _hidden(posterior: Posterior) -> HiddenStatesPosterior:
 
 
 def _colours(states: int) -> list[Any]:
-    """Colours that are told apart, by the colour-blind too where there are few."""
+    """Return distinguishable colours; where there are few, for the colour-blind too."""
     if states <= len(_FEW):
         return [to_rgb(colour) for colour in _FEW[:states]]
     wheel = matplotlib.colormaps["tab20" if states <= 20 else "nipy_spectral"]

@@ -77,7 +77,7 @@ class Public:
         return answered(answer, noise, answer.evaluate(self._source, noise), self._entropy)
 
     def prepay(self, plan: Plan, *, name: str | None = None) -> Lease:
-        """The steps of a plan, for nothing."""
+        """Return the steps of a plan; nothing is charged."""
         check_plan(plan, self._schema, self._answers)
         certificate = stamp(self._schema, plan_events(plan))
         loaded = Loaded(self._source, self._schema)
@@ -91,14 +91,14 @@ class Public:
 def answered(
     answer: Answer, noise: tuple[Noise, ...], statistic: Statistic, entropy: Entropy
 ) -> Release:
-    """A release that nobody paid for, stamped as such."""
+    """Return a release without a privacy guarantee, which its certificate says."""
     integers = answer.sample(statistic, noise, entropy)
     certificate = stamp(answer.schema, (describe(answer, noise),))
     return publish(answer, noise, statistic.units, integers, certificate)
 
 
 def stamp(schema: Schema, events: tuple[dict[str, Any], ...]) -> Certificate:
-    """The certificate of what nobody paid for."""
+    """Return the certificate of a release without a privacy guarantee."""
     return Certificate(
         unit=schema.protects,
         neighbours=schema.neighbours,
@@ -119,11 +119,11 @@ def law_of(answer: Answer, mechanism: Mechanism) -> tuple[Noise, ...]:
 
 
 def seeded_entropy(seed: str) -> Entropy:
-    """Repeatable words for public data, from a hash: never for a Wall."""
+    """Return a repeatable source of random 32-bit integers, for public data alone."""
     turn = count()
 
-    def words(size: int) -> np.ndarray:
+    def random_bits(size: int) -> np.ndarray:
         stream = hashlib.shake_256(f"{seed}/{next(turn)}".encode()).digest(4 * size)
         return np.frombuffer(stream, "<u4")
 
-    return words
+    return random_bits
