@@ -80,7 +80,7 @@ def test_no_row_contributes_more_than_its_bound():
         theta = rng.standard_normal(DESIGN.size) * rng.choice([0.0, 0.1, 3, 100])
         pulled = computed("gradient_constant", row, DESIGN.encoding, DESIGN.size)
         pushed = computed("gradient_and_hessian", row, (theta, *DESIGN.encoding), numbers)
-        alone = computed("gradient", row, (theta, *DESIGN.encoding), DESIGN.size)
+        alone = computed("gradient_varying", row, (theta, *DESIGN.encoding), DESIGN.size)
         np.testing.assert_array_equal(alone, pushed[: DESIGN.size])
         sloped = computed("score", row, (theta, *DESIGN.encoding), DESIGN.size)
         assert np.linalg.norm(pulled) <= 0.5

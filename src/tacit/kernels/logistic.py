@@ -92,8 +92,8 @@ def gradient_constant(row, state, out):
 
 
 @compiled
-def gradient(row, state, out):
-    """Add (P(y = 1 | x, theta) - 1/2) x, the rest of the negative gradient.
+def gradient_varying(row, state, out):
+    """Add (P(y = 1 | x, theta) - 1/2) x, the part of the negative gradient that depends on theta.
 
     One row contributes p numbers of any sign, of norm at most 1/2.
     State: theta f8[p], then the encoding. Indices stay within x, theta and out, which have p
@@ -260,7 +260,7 @@ KERNELS = tuple(
     RowKernel(f"logistic.{name}", function, layout + _ENCODING, rules)
     for name, function, layout, rules in (
         ("gradient_constant", gradient_constant, "", _rules),
-        ("gradient", gradient, _THETA, _rules),
+        ("gradient_varying", gradient_varying, _THETA, _rules),
         ("gradient_and_hessian", gradient_and_hessian, _THETA, _both_rules),
         ("polya_gamma_squares", polya_gamma_squares, "moments f8[squares]; ", _squares_rules),
         ("score", score, _THETA, _rules),

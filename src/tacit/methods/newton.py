@@ -142,7 +142,7 @@ class PrivateNewton:
         if state.constant is None:
             return _question(state, "gradient_constant")
         if done < state.schedule.iterations and done % _WITH_HESSIAN:
-            return _question(state, "gradient")
+            return _question(state, "gradient_varying")
         return _question(state, "gradient_and_hessian")
 
     def tell(self, state: NewtonState, release: Release) -> NewtonState:
@@ -212,7 +212,7 @@ class PrivateNewton:
 
 
 def _question(state: NewtonState, kernel: str) -> BoundedSum:
-    """A part of the gradient at theta, which is "gradient_constant" less "gradient".
+    """A part of the gradient at theta: gradient = constant part - varying part.
 
     The Hessian, packed and times `CURVATURE`, follows the gradient in one block, each unit's
     contribution bounded as a whole: it has no more noise than the gradient alone, and takes longer.
