@@ -13,7 +13,7 @@ import tacit
 from tacit.accounting import logistic as cost
 from tacit.draws import logistic as _logistic
 from tacit.draws.logistic import gradient, in_blocks, minimum, resolve_logistic
-from tacit.laws.uniform import normals_from_words as normals
+from tacit.laws.uniform import normals_from_bits as normals
 from tacit.models.logistic_regression import theta_of
 from tacit.public import seeded_entropy
 from tacit.sources.data import open_data

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom, chi2, norm
 
 from tacit.laws import bulk
-from tacit.laws.discrete import FRACTION, LEAST_SIGMA, STRIPS, TAIL, OutOfWords, Stream, strips
+from tacit.laws.discrete import FRACTION, LEAST_SIGMA, STRIPS, TAIL, OutOfRandomBits, Stream, strips
 from tacit.spec.release import Noise
 from tacit.wall import noise as _noise
 from tacit.wall.noise import draw, os_entropy
@@ -85,7 +85,7 @@ def test_tables_are_refused_where_they_would_overflow_or_be_coarse():
 
 
 def test_most_tries_are_accepted():
-    tries = {s: strips(s).words / 2.02 for s in SIGMAS}
+    tries = {s: strips(s).entropy / 2.02 for s in SIGMAS}
     assert min(tries.values()) > 1
     assert max(tries.values()) < 1.08
     assert tries[2**30] < 1.014
@@ -152,7 +152,7 @@ def test_numbers_however_far_out_can_be_drawn():
         expected = -(int(cut.left[TAIL]) + s * (32 * zero_words + 5))
         assert Stream(words).gaussian(s) == expected
         assert draw(law(s), 1, lambda _, words=words: words)[0] == expected
-        with pytest.raises(OutOfWords):
+        with pytest.raises(OutOfRandomBits):
             Stream(words[:4]).gaussian(s)
 
 

@@ -57,9 +57,9 @@ def test_the_test_would_notice_other_noise(noise):
 
 
 def test_a_law_without_a_sampler_is_refused():
-    """Calibration gives Gaussians a whole number of steps; whatever else comes is no noise."""
+    """Calibration gives Gaussians a sigma that is a multiple of the grid; all else is refused."""
     for noise in (Noise("discrete_gaussian", 0.8, 1.0), Noise("draw", 1.0, 1.0)):
-        with pytest.raises(ValueError, match=r"whole number|no sampler"):
+        with pytest.raises(ValueError, match=r"multiple of the grid|no sampler"):
             draw(noise, 3)
     assert not draw(Noise("none", 0.0, 1.0), 3).any()
 

@@ -2,7 +2,7 @@
 
 `resolve_logistic` knows only what is public; `evaluate` reads the rows as vectors y x of norm at
 most 1; `sample` fits them. What is computed in doubles is within a proven distance of what the
-proofs speak of, and noise in whole steps hides that distance.
+proofs speak of, and noise in multiples of a grid hides that distance.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from scipy.special import expit
 
 from tacit.accounting import Calibration
 from tacit.accounting import logistic as cost
-from tacit.laws.uniform import normals_from_words as normals
+from tacit.laws.uniform import normals_from_bits as normals
 from tacit.sources.rows import load_rows
 from tacit.sources.source import Source
 from tacit.spec.columns import Categorical
@@ -29,7 +29,7 @@ from tacit.spec.schema import Schema
 from tacit.wall.noise import Entropy, noised
 from tacit.wall.statistics.statistic import Statistic
 
-_LIMIT = 2.0**61  # steps, within 64 bits with the noise
+_LIMIT = 2.0**61  # multiples of the grid, within 64 bits with the noise
 POINT = (
     "one noisy point and not a posterior: its draws are all the same, and no error bar is honest"
 )
@@ -161,7 +161,7 @@ class LogisticAnswer:
         sizes = cost.step_sizes(curvature, curvature + temper * most * cost.CURVATURE, most, size)
         wide = 2 * (math.sqrt(size) + 8) + math.sqrt(2 * temper * most * math.log(2))
         radius = wide / math.sqrt(curvature)
-        # As wide as a posterior is, by a public guess: far out the losses hardly curve.
+        # As wide as a posterior, by a public guess: far out the losses have little curvature.
         start = 1 / math.sqrt(curvature + temper * assumed_curvature(most, size))
         mu = cost.gradient_gap(self.schema) * temper / math.sqrt(curvature) * cost.SHARE
         off = cost.state_error(sizes, curvature, temper, most, size, radius)
@@ -239,34 +239,34 @@ def minimum(vectors: np.ndarray, ridge: float, tilt: np.ndarray, tolerance: floa
     """  # proof: logistic-minimum
     blocks, size = in_blocks(vectors), len(tilt)
 
-    def steepness(theta: np.ndarray) -> tuple[np.ndarray, float]:
+    def gradient_and_norm(theta: np.ndarray) -> tuple[np.ndarray, float]:
         total = gradient(blocks, theta[:, None])[:, 0] + ridge * theta + tilt
         return total, float(np.linalg.norm(total))
 
     theta = np.zeros(size)
-    total, steep = steepness(theta)
-    least = steep
+    total, norm = gradient_and_norm(theta)
+    least = norm
     for _ in range(_ROUNDS):
         length = float(np.linalg.norm(theta))
         off = cost.gradient_error(len(vectors), size, length) + 2.0**-48 * ridge * length
         # Rounding leaves more than the tolerance only where a declared limit was wrong.
-        if steep + off <= tolerance or steep <= off:  # proof: logistic-floats
+        if norm + off <= tolerance or norm <= off:  # proof: logistic-floats
             break
         probability = expit(-(vectors @ theta))
         hessian = (vectors * (probability * (1 - probability))[:, None]).T @ vectors
         step = np.linalg.solve(hessian + ridge * np.eye(size), total)
-        found = steepness(theta - step)
+        found = gradient_and_norm(theta - step)
         if found[1] <= least / 2:
             theta = theta - step
         else:
             distance = float(np.linalg.norm(step))
             theta = theta - math.log1p(distance) / distance * step
-            found = steepness(theta)
-        total, steep = found
-        least = min(least, steep)
+            found = gradient_and_norm(theta)
+        total, norm = found
+        least = min(least, norm)
     return theta
 
 
 def _whole(values: np.ndarray, grid: float, units: int) -> Statistic:
-    steps = np.clip(np.rint(values / grid), -_LIMIT, _LIMIT)
-    return Statistic(steps.astype(np.int64).ravel(), units)
+    integers = np.clip(np.rint(values / grid), -_LIMIT, _LIMIT)
+    return Statistic(integers.astype(np.int64).ravel(), units)

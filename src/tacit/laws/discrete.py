@@ -1,11 +1,11 @@
 """The samplers of `bulk` in plain Python and long arithmetic: slow, short, and never in doubt.
 
-Canonne, Kamath and Steinke (2020), and strips for wide Gaussians, on a stream of random 32-bit
-words. The compiled samplers come here for the rare sample in which a double cannot decide, and
-tests compare the two word by word.
+Canonne, Kamath and Steinke (2020), and strips for wide Gaussians, on a stream of random bits,
+32 at a time. The compiled samplers come here for the rare sample in which a double cannot decide,
+and tests compare the two bit by bit.
 
 Strips of equal probability cover the half of a discrete Gaussian. A try picks one of 256 by eight
-bits, a place in it and a height, and is accepted below the density. The last of them is cut into
+bits, a position in it and a height, and is accepted below the density. The last of them is cut into
 strips of width sigma for all of the tail, which are half as likely from one to the next. Where the
 strips lie is computed in whole numbers, and is the same on all machines.
 """
@@ -22,7 +22,7 @@ import numpy as np
 
 STRIPS = 256
 TAIL = STRIPS - 1
-FRACTION = 55  # bits of two words that a sign and a strip leave
+FRACTION = 55  # of 64 bits, those that a sign and a strip leave
 LEAST_SIGMA = 2**12  # below it strips would hold too few whole numbers
 LARGEST_SIGMA = 2**30  # 2 sigma^2 must fit in 62 bits
 # Strip times height in units of 2^-62 sigma: with it the tail begins where one box can hold it.
@@ -40,7 +40,7 @@ class Strips(NamedTuple):
     width: np.ndarray
     sure: np.ndarray  # fractions below it are accepted wherever in the strip
     area: int
-    words: float  # a little more than a sample takes
+    entropy: float  # 32-bit entries, a little more than a sample takes
 
 
 def digits(precision: int) -> Context:
@@ -74,7 +74,7 @@ def strips(s: int) -> Strips:
     width = np.append(np.diff(left), np.uint64(s))
     area = max(int((width * heights)[:TAIL].max()), 2 * s * int(heights[TAIL]))
     # What a strip accepts at its right end, and less by far more than doubles err; compiled code
-    # tries it first, and the law does not hang on it.
+    # tries it first, and the law does not depend on it.
     lowest = (heights[1:] - np.uint64(2)).astype(float)
     least = lowest * width[:TAIL] * (2.0**FRACTION * (1 - 2.0**-40) / area)
     sure = np.append(np.maximum(least - width[:TAIL] - 1, 0), 0).astype(np.uint64)
@@ -84,35 +84,35 @@ def strips(s: int) -> Strips:
     return Strips(left, width, sure, area, 2.02 * tries)
 
 
-class OutOfWords(Exception):
+class OutOfRandomBits(Exception):
     """The stream has ended in the middle of a sample."""
 
 
 class Stream:
-    """Random words, read one after another."""  # proof: samplers
+    """Random bits, read 32 at a time."""  # proof: samplers
 
-    def __init__(self, words: np.ndarray) -> None:
-        self._words: Iterator[int] = map(int, words)
+    def __init__(self, entropy: np.ndarray) -> None:
+        self._entropy: Iterator[int] = map(int, entropy)
         self.used = 0
 
-    def word(self) -> int:
+    def next_32(self) -> int:
         self.used += 1
-        for word in self._words:
-            return word
-        raise OutOfWords
+        for bits in self._entropy:
+            return bits
+        raise OutOfRandomBits
 
     def below(self, n: int) -> int:
         """A uniform integer from 0 to n - 1: Lemire (2019), or rejection for large n."""
         if n <= 2**32:
-            product = self.word() * n
+            product = self.next_32() * n
             while product % 2**32 < (2**32 - n) % n:
-                product = self.word() * n
+                product = self.next_32() * n
             return product >> 32
         mask = 2 ** (n - 1).bit_length() - 1
         while True:
             value = 0
             for _ in range(max(2, -(-mask.bit_length() // 32))):
-                value = value << 32 | self.word()
+                value = value << 32 | self.next_32()
             if value & mask < n:
                 return value & mask
 
@@ -121,7 +121,7 @@ class Stream:
 
         It must be at most 1.
         """
-        drawn, bits = self.word(), 32
+        drawn, bits = self.next_32(), 32
         while True:
             with localcontext(digits(bits // 3 + 25)):  # decimal's exp is rounded correctly
                 power = (-Decimal(numerator) / Decimal(denominator)).exp()
@@ -131,7 +131,7 @@ class Stream:
                     return True
                 if drawn >= threshold + rounding:
                     return False
-            drawn, bits = drawn << 32 | self.word(), bits + 32
+            drawn, bits = drawn << 32 | self.next_32(), bits + 32
 
     def geometric(self, t: int) -> tuple[int, int]:
         """A pair (u, v) for which u + t v is k with probability proportional to exp(-k / t)."""
@@ -147,7 +147,7 @@ class Stream:
         """Algorithm 2: P(x) proportional to exp(-|x| 2^shift / t)."""
         while True:
             u, v = self.geometric(t)
-            size, negative = (u + t * v) >> shift, self.word() >> 31 == 1
+            size, negative = (u + t * v) >> shift, self.next_32() >> 31 == 1
             if not (negative and size == 0):
                 return -size if negative else size
 
@@ -163,7 +163,7 @@ class Stream:
                 return y
         while True:
             u, v = self.geometric(s)
-            negative = self.word() >> 31 == 1
+            negative = self.next_32() >> 31 == 1
             if negative and u == v == 0:
                 continue
             k, r = divmod(abs(u + s * v - s), s)
@@ -175,10 +175,10 @@ class Stream:
                 return -(u + s * v) if negative else u + s * v
 
     def _try_strip(self, s: int) -> int | None:
-        """A sign, a strip, a place in it and a fraction: None if that is not accepted."""
+        """A sign, a strip, a position in it and a fraction: None if that is not accepted."""
         # proof: strips
         table = strips(s)
-        high, low = self.word(), self.word()
+        high, low = self.next_32(), self.next_32()
         negative, i = high >> 31 == 1, high >> FRACTION - 32 & TAIL
         drawn, bits = (high << 32 | low) % 2**FRACTION, FRACTION
         left, width, doublings = int(table.left[i]), int(table.width[i]), 0
@@ -187,9 +187,9 @@ class Stream:
             left, doublings = left + s * v, v + 1
         while True:
             # Digits to come add less than `width` to the product.
-            place, fraction = divmod(drawn * width, 2**bits)
+            position, fraction = divmod(drawn * width, 2**bits)
             if fraction + width <= 2**bits:
-                y = left + place
+                y = left + position
                 # Far out the exponent is large, and more digits of it matter.
                 with localcontext(digits(bits // 3 + doublings // 3 + 25)):
                     density = (-Decimal(y * y) / Decimal(2 * s * s)).exp()
@@ -201,18 +201,18 @@ class Stream:
                         return y
                     if fraction >= threshold + rounding:
                         return None
-            drawn, bits = drawn << 32 | self.word(), bits + 32
+            drawn, bits = drawn << 32 | self.next_32(), bits + 32
 
     def _zeros(self) -> int:
-        """How many bits are 0 before the first that is 1; the rest of its word is not used."""
-        zeros, word = 0, self.word()
-        while not word:
-            zeros, word = zeros + 32, self.word()
-        return zeros + 32 - word.bit_length()
+        """How many bits are 0 before the first that is 1; the rest of the 32 is not used."""
+        zeros, bits = 0, self.next_32()
+        while not bits:
+            zeros, bits = zeros + 32, self.next_32()
+        return zeros + 32 - bits.bit_length()
 
     def skip(self, k: int) -> int:
         """floor(-log(W) 2^32 / k) for a uniform W, as many digits of it as it takes."""
-        drawn, bits = self.word() << 32 | self.word(), 64
+        drawn, bits = self.next_32() << 32 | self.next_32(), 64
         while True:
             if drawn:
                 with localcontext(digits(bits // 3 + 25)):
@@ -222,4 +222,4 @@ class Stream:
                     )
                 if least == most:
                     return least
-            drawn, bits = drawn << 32 | self.word(), bits + 32
+            drawn, bits = drawn << 32 | self.next_32(), bits + 32

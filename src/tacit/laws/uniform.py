@@ -23,8 +23,8 @@ def normals(size: int, uniform: Uniform) -> Array:
     return normal(*uniform(2 * size).reshape(2, -1))
 
 
-def normals_from_words(entropy: Callable[[int], Array], count: int) -> Array:
-    """Standard normal numbers from 32-bit random words, with a relative error below 2^-42.
+def normals_from_bits(entropy: Callable[[int], Array], count: int) -> Array:
+    """Standard normal numbers from random bits, with a relative error below 2^-42.
 
     Box and Muller, with the logarithm of a number that has all its digits near 0 and near 1.
     """  # proof: logistic-normals

@@ -16,20 +16,20 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from tacit.laws import bulk
-from tacit.laws.discrete import LARGEST_SIGMA, LEAST_SIGMA, OutOfWords, Stream, strips
+from tacit.laws.discrete import LARGEST_SIGMA, LEAST_SIGMA, OutOfRandomBits, Stream, strips
 from tacit.spec.release import Block, Noise
 from tacit.wall.statistics.statistic import Statistic
 
 _CORES = os.cpu_count() or 1
-_THREADED = 60_000  # words for which a thread pays
+_THREADED = 60_000  # 32-bit entries of entropy for which a thread pays
 # proof: integers. Statistic plus noise fit int64 (accounting keeps the noise below 2^61).
 _LIMIT = 2**62
 
-Entropy = Callable[[int], np.ndarray]  # so many 32-bit words
+Entropy = Callable[[int], np.ndarray]  # so many times 32 random bits
 
 
 def os_entropy(count: int) -> np.ndarray:
-    """Fresh 32-bit words: 256 bits of the operating system's entropy, expanded by OpenSSL."""
+    """`count` times 32 bits: 256 bits of the operating system's entropy, expanded by OpenSSL."""
     ssl.RAND_add(os.urandom(32), 32.0)  # proof: entropy. Each call reseeds the generator.
     return np.frombuffer(ssl.RAND_bytes(4 * count), np.uint32)
 
@@ -43,7 +43,7 @@ def noised(
 
 
 def draw(noise: Noise, size: int, entropy: Entropy = os_entropy) -> np.ndarray:
-    """`size` independent integers of the law, in steps of its grid."""
+    """`size` independent multiples of the grid that follow the law, as integers."""
     if noise.family == "none":
         return np.zeros(size, dtype=np.int64)
     if noise.family not in ("discrete_laplace", "discrete_gaussian"):
@@ -98,14 +98,14 @@ _Filler = Callable[[np.ndarray, int, np.ndarray], tuple[int, int, bool]]
 
 
 def _filler(noise: Noise) -> tuple[_Filler, float]:
-    """The compiled sampler of a law, and a little more than the words that a sample takes."""
+    """The compiled sampler of a law, and a little more than the entropy that a sample takes."""
     t, over = (noise.scale / noise.grid).as_integer_ratio()
     scale, shift = np.uint64(t), over.bit_length() - 1
     if noise.family != "discrete_gaussian":
         return lambda out, done, left: bulk.fill_laplace(out, done, scale, shift, left), 6
     cut = strips(t)
     table = (scale, cut.left, cut.width, cut.sure, np.uint64(cut.area))
-    return lambda out, done, left: bulk.fill_strips(out, done, *table, left), cut.words
+    return lambda out, done, left: bulk.fill_strips(out, done, *table, left), cut.entropy
 
 
 def _one(noise: Noise) -> Callable[[Stream], int]:
@@ -113,7 +113,7 @@ def _one(noise: Noise) -> Callable[[Stream], int]:
     t, over = (noise.scale / noise.grid).as_integer_ratio()  # exact: the grid is a power of two
     if noise.family == "discrete_gaussian":
         if over != 1:
-            raise ValueError("a Gaussian needs a whole number of steps")
+            raise ValueError("a Gaussian needs a sigma that is a multiple of the grid")
         return lambda stream: stream.gaussian(t)
     return lambda stream: stream.laplace(t, over.bit_length() - 1)
 
@@ -121,19 +121,19 @@ def _one(noise: Noise) -> Callable[[Stream], int]:
 def settled(
     draw_one: Callable[[Stream], int], left: np.ndarray, entropy: Entropy
 ) -> tuple[int, np.ndarray]:
-    """One sample in long arithmetic, and the words that are left."""
+    """One sample in long arithmetic, and the entropy that is left."""
     more = 64
     while True:
         stream = Stream(left)
         try:
             return draw_one(stream), left[stream.used :]
-        except OutOfWords:
+        except OutOfRandomBits:
             left = np.concatenate([left, entropy(more)])
-            more *= 2  # a long sample starts again a few times, not once for every 64 words
+            more *= 2  # a long sample starts again a few times, not once for every 2048 bits
 
 
 def to_integers(values: np.ndarray, noise: Noise) -> np.ndarray:
-    """Integers as steps of the grid, which divides one. Clipping moves no two of them apart."""
+    """Numbers as multiples of the grid, which divides one. Clipping moves no two apart."""
     per_one = round(1 / noise.grid)
     if per_one * noise.grid != 1:
         raise ValueError("counts need a grid that divides one")
@@ -141,10 +141,10 @@ def to_integers(values: np.ndarray, noise: Noise) -> np.ndarray:
     return np.clip(values, -limit, limit) * per_one
 
 
-def refined(steps: int, grid: float, noise: Noise) -> int:
-    """Steps of a grid as steps of the noise's, which divides it."""
+def refined(integer: int, grid: float, noise: Noise) -> int:
+    """A multiple of `grid` as a multiple of the noise's grid, which divides it."""
     factor = round(grid / noise.grid)
     if factor * noise.grid != grid:
         raise ValueError("the noise needs a grid that divides that of the statistic")
     limit = _LIMIT // factor
-    return min(max(steps, -limit), limit) * factor
+    return min(max(integer, -limit), limit) * factor

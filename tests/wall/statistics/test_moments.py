@@ -460,7 +460,7 @@ def test_a_named_release_is_replayed_at_no_cost():
 # Noise
 
 
-def test_refined_steps_are_exact():
+def test_refined_integers_are_exact():
     assert refined(-5, 1.0, Noise("discrete_gaussian", 1.0, 2.0**-30)) == -5 * 2**30
     assert refined(2**60, 1.0, Noise("discrete_gaussian", 1.0, 2.0**-30)) == 2**62
     with pytest.raises(ValueError, match="divides"):
