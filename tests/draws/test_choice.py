@@ -13,7 +13,7 @@ from scipy.special import logsumexp
 from scipy.stats import chi2
 
 import tacit
-from tacit.accounting.calibrate import steps_of
+from tacit.accounting.calibrate import grid_units
 from tacit.accounting.draws import choice_range
 from tacit.draws.choice import resolve_choice
 from tacit.public import seeded_entropy
@@ -228,7 +228,7 @@ def test_no_data_make_it_fail():
     scores = tacit.queries.BoundedSum(strange, "x", size=3, clip=1, geometry="box")
     resolved = resolve_choice(tacit.queries.Choice(scores), schema())
     steps = resolved.evaluate(open_data(DATA, schema()), ()).integers
-    assert np.all(steps == steps_of(0.5, resolved.scores.exact()[0].grid))  # the row of b alone
+    assert np.all(steps == grid_units(0.5, resolved.scores.exact()[0].grid))  # the row of b alone
 
 
 # Refusals

@@ -140,8 +140,8 @@ def _epsilon(multiplier: float, run: _Run) -> float:
         case "pld" | "rdp":
             return min(parts_bounds(parts, run.neighbours, run.delta, run.accountant))[0]
         case "rdp-classic":
-            ways = compositions(parts, run.neighbours)
-            return min(max(rdp_epsilon(c, run.delta, classic=True) for c in way) for way in ways)
+            found = compositions(parts, run.neighbours)
+            return min(max(rdp_epsilon(c, run.delta, classic=True) for c in each) for each in found)
         case "strong":
             moved = moved_by(parts[0][0], run.neighbours)
             return strong_epsilon(moved, run.rate, run.steps, run.delta)

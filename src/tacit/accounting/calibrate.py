@@ -4,8 +4,8 @@ The wall derives the sensitivity of counts from what it enforces: relation and r
 inside it. Costs are rounded up, noise scales too.
 
 The grid g of a block of sums is a power of two. The wall rounds a unit's contribution towards zero
-onto it, so that its norm in steps is at most C = floor(clip / g), and these integers are what the
-noise is for.
+onto it, so that its norm in multiples of g is at most C = floor(clip / g), and these integers are
+what the noise is for.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from tacit.spec.sums import Bound
 # Gaussian noise sits on a grid 2^28 to 2^29 times finer than its standard deviation.
 GRID_BITS = 28
 _LARGEST_EPSILON = 500.0  # beyond it the far tails of the proof would matter
-# The most steps that one unit may contribute: they fit 32 bits, and their squares 64.
-MOST_STEPS = 2**30
+# The largest multiple of the grid that one unit may contribute: it fits 32 bits, and its square 64.
+LARGEST_INTEGER = 2**30
 
 
 @dataclass(frozen=True)
@@ -102,11 +102,11 @@ def price(mechanism: Gaussian, sensitivity: float, loss: float) -> tuple[float, 
 
 
 def gaussian_noise(sigma: float, coarsest: float = math.inf, finest: float = 0.0) -> Noise:
-    """A Gaussian law with at least this sigma: a whole number of steps, 2^28 where the grid may."""
+    """A Gaussian law with at least this sigma: a multiple of the grid, 2^28 of it if possible."""
     grid = min(max(2.0 ** (math.floor(math.log2(sigma)) - GRID_BITS), finest), coarsest)
-    steps = math.ceil(sigma / grid * (1 + 1e-12))  # absorbs the rounding before
-    check_scale(steps)
-    return Noise("discrete_gaussian", steps * grid, grid)
+    integer = math.ceil(sigma / grid * (1 + 1e-12))  # absorbs the rounding before
+    check_scale(integer)
+    return Noise("discrete_gaussian", integer * grid, grid)
 
 
 def laplace_scale(l1: int, epsilon: Decimal) -> float:
@@ -119,18 +119,18 @@ def laplace_scale(l1: int, epsilon: Decimal) -> float:
     return scale
 
 
-def discrete_loss(coordinates: int, sigma_steps: float) -> float:
+def discrete_loss(coordinates: int, sigma_over_grid: float) -> float:
     """How far, in log probability, discrete noise is from rounded continuous noise.
 
     At most 201 / s^2 for each coordinate within forty standard deviations, s = sigma / grid.
     """  # proof: gaussian-discrete
-    return 201 * coordinates / sigma_steps**2
+    return 201 * coordinates / sigma_over_grid**2
 
 
-def check_scale(steps: float) -> None:
-    # Discrete noise beyond 2^61 steps, forty scales or more, would leave 64-bit integers.
-    if steps > 2.0**55:
-        raise BudgetError(f"Expected less noise than a scale of {steps:.3g}: spend more.")
+def check_scale(scale: float) -> None:
+    # Discrete noise beyond 2^61, forty scales or more, would leave 64-bit integers.
+    if scale > 2.0**55:
+        raise BudgetError(f"Expected less noise than a scale of {scale:.3g}: spend more.")
 
 
 def sensitivity_factor(geometry: Geometry, neighbours: Neighbours) -> float:
@@ -177,7 +177,7 @@ def calibrate_sum(
     together = math.sqrt(sum(squares) / len(squares)) * (1 + 1e-15)
     numbers = sum(bound.numbers for bound in bounds)
     free_of_loss, _ = price(mechanism, together, 0.0)
-    loss = discrete_loss(numbers, fewest_sigma_steps(free_of_loss))
+    loss = discrete_loss(numbers, least_sigma_over_grid(free_of_loss))
     multiplier, cost = price(mechanism, together, loss)
     noise = multiplied_noise(multiplier, bounds)
     return Calibration(noise, cost, "exact Gaussian profile")
@@ -190,7 +190,7 @@ def multiplied_noise(multiplier: float, bounds: Sequence[Bound]) -> tuple[Noise,
     for bound in bounds:
         sigma = multiplier * bound.unit_norm * share
         law = gaussian_noise(sigma, finest=_finest(bound))
-        if steps_of(bound.clip, law.grid) < 1:
+        if grid_units(bound.clip, law.grid) < 1:
             raise BudgetError(
                 f"Expected less noise than {multiplier:.3g} times the norm of a unit: "
                 "its contribution would vanish in the grid."
@@ -199,10 +199,10 @@ def multiplied_noise(multiplier: float, bounds: Sequence[Bound]) -> tuple[Noise,
     return tuple(laws)
 
 
-def fewest_sigma_steps(multiplier: float) -> float:
-    """A lower bound on sigma in steps of the grid that `multiplied_noise` picks."""
-    # Either sigma has its 2^28 steps, or the grid has just clip / grid > MOST_STEPS / 2.
-    return min(2.0**GRID_BITS, multiplier * MOST_STEPS / 2)
+def least_sigma_over_grid(multiplier: float) -> float:
+    """A lower bound on sigma / grid, for the grid that `multiplied_noise` picks."""
+    # Either sigma / grid is 2^28 or more, or the grid has just clip / grid > LARGEST_INTEGER / 2.
+    return min(2.0**GRID_BITS, multiplier * LARGEST_INTEGER / 2)
 
 
 def laplace_noise(
@@ -212,13 +212,13 @@ def laplace_noise(
     laws = []
     for bound in bounds:
         grid = _finest(bound)
-        l1 = _l1_steps(bound, grid, neighbours)
+        l1 = _l1_sensitivity(bound, grid, neighbours)
         exact = Fraction(l1) * len(bounds) / Fraction(mechanism.epsilon)
         check_scale(float(exact))
-        steps = float(math.ceil(exact))
-        while steps < exact:
-            steps = math.nextafter(steps, math.inf)
-        laws.append(Noise("discrete_laplace", steps * grid, grid))
+        scale = float(math.ceil(exact))
+        while scale < exact:
+            scale = math.nextafter(scale, math.inf)
+        laws.append(Noise("discrete_laplace", scale * grid, grid))
     return tuple(laws)
 
 
@@ -228,17 +228,17 @@ def exact_noise(bounds: Sequence[Bound]) -> tuple[Noise, ...]:
 
 
 def _finest(bound: Bound) -> float:
-    return 2.0 ** math.ceil(math.log2(bound.clip / MOST_STEPS))
+    return 2.0 ** math.ceil(math.log2(bound.clip / LARGEST_INTEGER))
 
 
-def steps_of(clip: float, grid: float) -> int:
-    """The bound in steps of the grid: exact, since the grid is a power of two."""
+def grid_units(clip: float, grid: float) -> int:
+    """The bound in multiples of the grid: exact, since the grid is a power of two."""
     return math.floor(clip / grid)
 
 
-def _l1_steps(bound: Bound, grid: float, neighbours: Neighbours) -> int:
-    """How far one unit can move a block, in steps and in L1."""  # proof: sums-l1
-    clip, numbers = steps_of(bound.clip, grid), bound.numbers
+def _l1_sensitivity(bound: Bound, grid: float, neighbours: Neighbours) -> int:
+    """How far one unit can move a block in L1, in multiples of the grid."""  # proof: sums-l1
+    clip, numbers = grid_units(bound.clip, grid), bound.numbers
     if bound.geometry == "box":
         return clip * numbers  # two points of a box are no further apart than its corners
     one = clip if bound.norm == "l1" else min(clip * (math.isqrt(numbers - 1) + 1), clip * numbers)

@@ -92,7 +92,7 @@ def draw_gradient(law: DrawLaw, schema: Schema) -> tuple[float, float]:
             # proof: draw-regression-gradient
             longest = math.sqrt(1 + len(features))
             one = longest * (longest * radius + 1) / sd**2
-            # Of two rows the products z z' pull against each other, and the targets add up.
+            # Of two rows the products z z' have opposite signs, and the targets add up.
             pair, curvature = longest * (longest * radius + 2) / sd**2, 1 / scale**2
     by_unit = pair if schema.neighbours == "replace_one" else one
     return schema.max_rows_per_unit * by_unit * _ROUNDING, curvature
@@ -105,18 +105,18 @@ def calibrate_draw(mechanism: Exponential, query: ConjugateDraw, schema: Schema)
     Where temperature 1 is enough, the draws cost what they cost and not what was offered.
     """
     span, (gradient, curvature) = draw_range(query.law, schema), draw_gradient(query.law, schema)
-    ways = []
+    alternatives = []
     if math.isfinite(span):
-        ways.append(by_range(mechanism, span, query.draws, GRID))
+        alternatives.append(by_range(mechanism, span, query.draws, GRID))
     if math.isfinite(gradient) and mechanism.delta > 0:
         # proof: draw-gradient. A draw is mu-GDP, several with sqrt(draws) as much.
         mu = gradient / math.sqrt(curvature) * math.sqrt(query.draws)
         scale, cost = gaussian_temperature(mechanism, mu, query.temper_prior)
         by = "strongly log-concave posterior: Gaussian profile"
-        ways.append(Calibration((Noise("draw", scale, GRID),), cost, by))
-    if not ways:
+        alternatives.append(Calibration((Noise("draw", scale, GRID),), cost, by))
+    if not alternatives:
         raise BudgetError(_what_is_missing(query.law, schema))
-    return min(ways, key=lambda way: (way.noise[0].scale, way.cost.epsilon))
+    return min(alternatives, key=lambda one: (one.noise[0].scale, one.cost.epsilon))
 
 
 def _what_is_missing(law: DrawLaw, schema: Schema) -> str:
@@ -240,9 +240,9 @@ def calibrate_range(mechanism: Exponential, span: float, *grids: float) -> Calib
 
 
 def density_bound(query: DensityDraw, schema: Schema) -> Bound:
-    """What a unit may add to the score of each place: the width, for each row it may have."""
-    places = len(query.region.theta) if isinstance(query.region, Points) else 1
-    return Bound(places, query.width * schema.max_rows_per_unit, geometry="box")
+    """What a unit may add to the score of each point: the width, for each row it may have."""
+    points = len(query.region.theta) if isinstance(query.region, Points) else 1
+    return Bound(points, query.width * schema.max_rows_per_unit, geometry="box")
 
 
 def calibrate_density(mechanism: Exponential, query: DensityDraw, schema: Schema) -> Calibration:

@@ -106,12 +106,12 @@ def calibrate_minimum(
         # proof: logistic-output
         gap = changed_rows(schema) + 2 * TOLERANCE * schema.max_rows_per_unit
         mu = gaussian_mu(epsilon - 2 * loss, delta * math.exp(-loss))
-        # What rounding to the grid adds: less than a step, in each coordinate.
+        # What rounding to the grid adds: less than the grid, in each coordinate.
         sigma = gap / (mu - 2.0**-GRID_BITS * math.sqrt(size)) * _ROUNDING
         by = "minimum with output noise: exact Gaussian profile"
         return Calibration((gaussian_noise(sigma),), cost, by)
     rows = schema.max_rows_per_unit
-    if query.regularizer is not None and not volume(query.regularizer, rows) < 0.9 * epsilon:
+    if query.regularizer is not None and not log_det_bound(query.regularizer, rows) < 0.9 * epsilon:
         least = CURVATURE / math.expm1(0.5 * epsilon / rows)
         raise BudgetError(
             f"Expected regularizer={query.regularizer} of {least:.2g} or more at "
@@ -122,15 +122,15 @@ def calibrate_minimum(
     return Calibration((Noise("objective", sigma, theta_grid(query)),), cost, by)
 
 
-def volume(ridge: float, rows: int) -> float:
-    """What the change of volume costs at most, when so many rows of a unit bend the objective."""
+def log_det_bound(ridge: float, rows: int) -> float:
+    """A bound on the log-determinant term of objective perturbation, for so many rows of a unit."""
     return rows * math.log1p(CURVATURE / ridge) * _ROUNDING  # proof: logistic-objective
 
 
 def objective_delta(sigma: float, epsilon: float, rows: int) -> float:
     """delta of a minimum whose objective has a random gradient, when so many rows come and go.
 
-    Without the change of volume, which is taken from epsilon before.
+    Without the log-determinant term, which is taken from epsilon before.
     """
     # proof: logistic-objective. Any set of the rows may be what moved.
     return sum(math.comb(rows, i) * gaussian_delta(i / sigma, epsilon) for i in range(1, rows + 1))
@@ -150,8 +150,8 @@ def objective_sigma(
     def enough(sigma: float) -> bool:
         # proof: logistic-floats. mu = SHARE / sigma is for the rounding noise.
         hidden = gaussian_epsilon(SHARE / sigma, delta * SHARE * math.exp(-loss)) + 2 * loss
-        bent = volume(query.regularizer or LEAST_RIDGE * sigma, schema.max_rows_per_unit)
-        left = epsilon - hidden - bent
+        log_det = log_det_bound(query.regularizer or LEAST_RIDGE * sigma, schema.max_rows_per_unit)
+        left = epsilon - hidden - log_det
         return left > 0 and objective_delta(sigma, left, rows) <= delta * (1 - SHARE)
 
     return bisect(enough, 1e-9, 1.0)

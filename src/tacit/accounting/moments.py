@@ -28,7 +28,7 @@ from tacit.spec.mechanisms import Gaussian, Laplace
 from tacit.spec.release import Noise
 from tacit.spec.schema import Neighbours
 
-# A row's value and product in steps: their sums over 2^32 rows fit in 64 bits.
+# A row's value and product in grid units: their sums over 2^32 rows fit in 64 bits.
 SUM_BITS = {1: 30, 2: 15}
 # How much a squared error of the rows, a sum and a product matters: to the mean and the standard
 # deviation together, in units of the latter, if it is a quarter of the way from the middle to a
@@ -138,17 +138,17 @@ def calibrate_moments(
 
 
 def grids(what: MomentsOf) -> tuple[float, ...]:
-    """The step of each moment: 1 for rows, and powers of two below it for sums and products."""
-    step = 2.0 ** -SUM_BITS[what.degree]
-    return (1.0,) * what.counted + (step,) * what.width + (step**2,) * what.products
+    """The grid of each moment: 1 for rows, and powers of two below it for sums and products."""
+    grid = 2.0 ** -SUM_BITS[what.degree]
+    return (1.0,) * what.counted + (grid,) * what.width + (grid**2,) * what.products
 
 
 def _laplace(scale: float, grid: float) -> Noise:
-    steps = scale / grid
-    check_scale(steps)
-    # A whole number of steps where that costs nothing; else a hair more than the scale itself.
-    steps = float(math.ceil(steps)) if steps > 2**20 else math.nextafter(steps, math.inf)
-    return Noise("discrete_laplace", steps * grid, grid)
+    ratio = scale / grid
+    check_scale(ratio)
+    # A multiple of the grid where that costs nothing; else a hair more than the scale itself.
+    ratio = float(math.ceil(ratio)) if ratio > 2**20 else math.nextafter(ratio, math.inf)
+    return Noise("discrete_laplace", ratio * grid, grid)
 
 
 @lru_cache(maxsize=256)

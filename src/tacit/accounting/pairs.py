@@ -1,4 +1,4 @@
-"""Dominating pairs: for each kind of step, the two laws that are hardest to keep apart.
+"""Dominating pairs: for each type of step, the two laws that are hardest to keep apart.
 
 A pair (P, Q) dominates a step when no two neighbouring data sets give a larger hockey-stick
 divergence. Pairs compose, adaptively too (Zhu, Dong and Wang 2022), so an accountant needs to know
@@ -99,8 +99,8 @@ def compositions(parts: tuple[Part, ...], neighbours: Neighbours) -> list[list[C
     one_sided = neighbours == "add_remove" and sampled
     directions = (remove, add) if one_sided else (remove,)
     boxes = any(step.geometry == "box" and step.sampling == "poisson" for step in sampled)
-    ways = (False, True) if boxes and neighbours == "replace_one" else (False,)
-    return [[_compose(parts, neighbours, side, way) for side in directions] for way in ways]
+    whole_boxes = (False, True) if boxes and neighbours == "replace_one" else (False,)
+    return [[_compose(parts, neighbours, side, w) for side in directions] for w in whole_boxes]
 
 
 def _compose(
@@ -159,6 +159,6 @@ def _gaussian_pairs(
 
 def moved_by(step: GaussianStep, neighbours: Neighbours) -> float:
     """How far neighbours can be apart once a batch is drawn, in standard deviations."""
-    # In a batch of fixed size a unit that joins pushes another one out.
+    # In a batch of fixed size a unit that joins replaces another one.
     relation: Neighbours = "replace_one" if step.sampling == "wor" else neighbours
     return sensitivity_factor(step.geometry, relation) / step.multiplier

@@ -8,7 +8,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Literal
 
-from tacit.accounting.calibrate import discrete_loss, fewest_sigma_steps, sensitivity_factor
+from tacit.accounting.calibrate import discrete_loss, least_sigma_over_grid, sensitivity_factor
 from tacit.accounting.pairs import (
     GaussianStep,
     Part,
@@ -72,7 +72,7 @@ def plan_epsilon(
                 if isinstance(steps.sampling, WithoutReplacement):
                     name = "wor"
                 step = GaussianStep(multiplier, name, steps.sampling.rate, steps.geometry)
-                each_loss = discrete_loss(steps.numbers, fewest_sigma_steps(multiplier))
+                each_loss = discrete_loss(steps.numbers, least_sigma_over_grid(multiplier))
                 losses.append(steps.count * each_loss)
             case other:
                 raise BudgetError(f"Expected a mechanism that a plan knows, got {other!r}.")
@@ -104,23 +104,23 @@ def plan_epsilon(
 def parts_bounds(
     parts: tuple[Part, ...], neighbours: Neighbours, delta: float, accountant: PlanAccountant
 ) -> list[tuple[float, str]]:
-    """Bounds on epsilon at `delta`, continuous noise; all hold."""
-    ways = compositions(parts, neighbours)
+    """Alternative bounds on epsilon at `delta`, continuous noise; all hold."""
+    options = compositions(parts, neighbours)
     ranged = any(isinstance(step, Ranged) for step, _ in parts)
     found = []
     if accountant == "pld":
-        for way in ways:
-            plain = all(is_shift(pair) for both in way for pair, _ in both)
+        for directions in options:
+            plain = all(is_shift(pair) for c in directions for pair, _ in c)
             by = "exact Gaussian profile" if plain else "privacy loss distribution"
-            found.append((max(pld_epsilon(both, delta) for both in way), by))
+            found.append((max(pld_epsilon(c, delta) for c in directions), by))
     if accountant == "rdp" or ranged:
         by = "bounded range (zCDP)" if ranged else "Renyi divergence"
-        found += [(max(rdp_epsilon(both, delta) for both in way), by) for way in ways]
+        found += [(max(rdp_epsilon(c, delta) for c in directions), by) for directions in options]
     return found
 
 
 def largest_plan(make: Callable[[float], Plan], budget: Budget, neighbours: Neighbours) -> Plan:
-    """The plan `make(x)` with the largest x that the budget affords. Cost must grow with x."""
+    """The plan `make(x)`, x an inverse noise, with the largest affordable x; cost must grow."""
 
     def affordable(x: float) -> bool:
         try:
@@ -135,7 +135,7 @@ def largest_plan(make: Callable[[float], Plan], budget: Budget, neighbours: Neig
         low, high = high, 4 * high
         if high > 1e6:
             raise BudgetError(f"Expected a smaller budget than {budget} for so few steps.")
-    for _ in range(40):
+    for _ in range(40):  # `least_noise` takes fewer costs; this asks only that they grow
         middle = (low + high) / 2
         low, high = (middle, high) if affordable(middle) else (low, middle)
         if high - low < 1e-7 * high:
@@ -177,7 +177,7 @@ def least_noise(
 
 
 def _cost(plan: Plan, neighbours: Neighbours) -> Decimal:
-    """What the wall would charge, or more than anyone has."""
+    """Charged epsilon, or infinity where the plan is refused."""
     try:
         spent, _ = plan_epsilon(plan, neighbours)
     except BudgetError:

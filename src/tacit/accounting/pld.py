@@ -260,7 +260,7 @@ def _between(edges: Array) -> Array:
 
 
 def _cut(losses: Array, mu: float, rate: float) -> Array:
-    """Where log(1 - q + q e^(mu x - mu^2/2)) passes each loss."""
+    """x at which log(1 - q + q e^(mu x - mu^2/2)) equals each loss."""
     above = np.maximum(losses - math.log1p(-rate), 0.0)
     near = np.expm1(np.minimum(losses, 1.0)) / rate
     with np.errstate(divide="ignore"):
@@ -270,7 +270,7 @@ def _cut(losses: Array, mu: float, rate: float) -> Array:
 
 
 def _opposite_cut(losses: Array, mu: float, rate: float) -> Array:
-    """The same for the ratio of the two opposite mixtures: x mu = l/2 + asinh(k sinh(l/2))."""
+    """x at which the log ratio of opposite mixtures is l: x mu = l/2 + asinh(k sinh(l/2))."""
     half = np.abs(losses) / 2
     log_k = math.log1p(-rate) - math.log(rate) + mu**2 / 2
     with np.errstate(divide="ignore"):

@@ -107,10 +107,10 @@ class Store:
         self._check_links(outcome)
         with _connected(self.path) as connection:
             version = connection.execute("PRAGMA user_version").fetchone()[0]
-            kind = connection.execute("PRAGMA application_id").fetchone()[0]
+            application = connection.execute("PRAGMA application_id").fetchone()[0]
             found = connection.execute("SELECT sql FROM sqlite_master WHERE sql NOT NULL")
             tables = "".join(f"{sql};\n" for (sql,) in found)
-            if (kind, version, tables) != (_APPLICATION, _VERSION, self._tables):
+            if (application, version, tables) != (_APPLICATION, _VERSION, self._tables):
                 raise LedgerError(
                     f"{self.path} is not a {self.what} of this version of Tacit. {outcome}"
                 )

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tacit
-from tacit.accounting.calibrate import calibrate_sum, exact_noise, multiplied_noise, steps_of
+from tacit.accounting.calibrate import calibrate_sum, exact_noise, grid_units, multiplied_noise
 from tacit.spec.sums import Bound
 from tacit.wall.steps import clip as _clip
 from tacit.wall.steps.clip import add_alone, add_rows, add_unit, limits_of
@@ -68,7 +68,7 @@ def test_the_clip_obeys_the_rule_in_exact_numbers(case):
     for limit in limits:
         here = slice(int(limit["start"]), int(limit["stop"]))
         mine, most, by_l1 = steps[here], int(limit["most"]), bool(limit["by_l1"])
-        exact = [Fraction(float(v)) * Fraction(float(limit["per_step"])) for v in values[here]]
+        exact = [Fraction(float(v)) * Fraction(float(limit["per_grid"])) for v in values[here]]
         if not limit["signed"]:
             exact = [max(v, Fraction(0)) for v in exact]
         if limit["box"]:
@@ -115,7 +115,7 @@ def test_on_the_boundary_integers_decide(most):
     """M^2 and M^2 + 1 are the same double: floats cannot tell what is still allowed."""
     bound = Bound(2, float(most))
     limits = limits_of((bound,), exact_noise((bound,))).copy()
-    limits["most"], limits["clip"], limits["per_step"] = most, most, 1.0
+    limits["most"], limits["clip"], limits["per_grid"] = most, most, 1.0
     assert float(most) ** 2 == float(most**2 + 1)
     exactly, over = np.array([float(most), 0.0]), np.array([float(most), 1.0])
     for values in (exactly, over):
@@ -184,7 +184,7 @@ def test_no_contribution_exceeds_its_bound(values, clip, geometry, norm, multipl
     noise = exact_noise((bound,)) if multiplier is None else multiplied_noise(multiplier, (bound,))
     total = np.zeros(len(values), np.int64)
     add_unit(np.array(values), np.zeros(len(values), np.int32), limits_of((bound,), noise), total)
-    steps, most = [int(s) for s in total], steps_of(clip, noise[0].grid)
+    steps, most = [int(s) for s in total], grid_units(clip, noise[0].grid)
     assert most <= 2**30
     if geometry != "free":
         assert min(steps) >= 0

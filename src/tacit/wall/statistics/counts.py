@@ -124,9 +124,9 @@ def count_cells(
     units = 0
     for batch in bounded(source, schema, [name_of(key) for key in keys]):
         units += int(batch.first.sum())
-        places = {key: _places(key, schema, batch.columns[name_of(key)]) for key in keys}
+        indices = {key: _indices(key, schema, batch.columns[name_of(key)]) for key in keys}
         for table, shape, counts in zip(query.tables, shapes, tables, strict=True):
-            at = np.ravel_multi_index([places[key] for key in (*query.by, *table)], shape)
+            at = np.ravel_multi_index([indices[key] for key in (*query.by, *table)], shape)
             np.add.at(counts, at, 1)
     measured = [
         _measured(counts.reshape(shape), block)
@@ -139,8 +139,8 @@ def _size(key: Key, schema: Schema) -> int:
     return len(_axis(key, schema).labels)
 
 
-def _places(key: Key, schema: Schema, codes: np.ndarray) -> np.ndarray:
-    """Where on its axis each row counts; the last place is that of missing values."""
+def _indices(key: Key, schema: Schema, codes: np.ndarray) -> np.ndarray:
+    """The index of each row on its axis; the last index is that of missing values."""
     if isinstance(key, Is):
         labels = schema[key.column].labels
         wanted = np.array([label in key.levels for label in labels] + [False], np.int64)

@@ -1,4 +1,4 @@
-"""Moments: sums of numbers and of their products, in integers from the first step on.
+"""Moments: sums of numbers and of their products, in integers from the start.
 
 A value is scaled to [-1, 1] by its public bounds and rounded once, to an integer; products and sums
 of integers are exact, so the sensitivity of the moments is that of points in a box.
@@ -77,18 +77,18 @@ def moment_values(resolved: MomentsAnswer, statistic: Statistic) -> np.ndarray:
     what = resolved.what
     values = list(statistic.integers * np.array(grids(what)))
     size = what.width + 1
-    places = [(0, i) for i in range(0 if what.counted else 1, size)]
+    entries = [(0, i) for i in range(0 if what.counted else 1, size)]
     if what.degree == 2:
-        places += [(i, j) for i in range(1, size) for j in range(i, size)]
+        entries += [(i, j) for i in range(1, size) for j in range(i, size)]
     matrix = np.zeros((size, size))
     matrix[0, 0] = statistic.units  # unless it is counted
-    for (i, j), moment in zip(places, values, strict=True):
+    for (i, j), moment in zip(entries, values, strict=True):
         matrix[i, j] = matrix[j, i] = moment
     return matrix
 
 
 def _sums(resolved: MomentsAnswer, source: Source) -> tuple[list[int], int]:
-    """All moments in steps of their grids, in the order of the blocks, and the number of units."""
+    """All moments in grid units, in the order of the blocks, and the number of units."""
     query, schema = resolved.query, resolved.schema
     pairs = list(combinations_with_replacement(range(len(query.columns)), 2))
     totals = [0] * (1 + len(query.columns) + len(pairs) * (query.degree == 2))
@@ -110,7 +110,7 @@ def _sums(resolved: MomentsAnswer, source: Source) -> tuple[list[int], int]:
 
 
 def _steps(x: np.ndarray, middle: float, half: float, degree: int) -> np.ndarray:
-    """Values as whole numbers of steps, -Q to Q: rounded here, and never again."""
+    """Values as multiples of the grid, -Q to Q: rounded here, and never again."""
     most = 2 ** SUM_BITS[degree]
     # proof: moments-box. Whatever rounding did before, the integer lies within the box.
     scaled = np.clip((x - middle) / half * most + 0.5, -most, most)

@@ -23,14 +23,14 @@ class Batches:
 
     def __init__(self, entropy: Entropy) -> None:
         self._entropy = entropy
-        self._kind: tuple[Subsampling, int] | None = None
+        self._drawn_for: tuple[Subsampling, int] | None = None
         self._ready: list[np.ndarray] = []
         self._order = np.zeros(0, np.int64)
 
     def next(self, sampling: Subsampling, n: int) -> np.ndarray:
         """The units of one batch out of n, in increasing order."""
-        if self._kind != (sampling, n):
-            self._kind, self._ready, self._order = (sampling, n), [], np.arange(n)
+        if self._drawn_for != (sampling, n):
+            self._drawn_for, self._ready, self._order = (sampling, n), [], np.arange(n)
         match sampling:
             case Everyone():
                 return self._order
@@ -56,7 +56,7 @@ class Batches:
 
 
 def draw_poisson(n: int, rate: float, entropy: Entropy = os_entropy) -> np.ndarray:
-    """Which of n units take part, each with a chance of at most `rate`, in increasing order."""
+    """Which of n units take part, in order, each with a probability of at most `rate`."""
     if rate >= 1:
         return np.arange(n)
     k = skip_numerator(rate)

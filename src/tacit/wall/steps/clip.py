@@ -10,7 +10,7 @@ from functools import lru_cache
 import numba
 import numpy as np
 
-from tacit.accounting.calibrate import steps_of
+from tacit.accounting.calibrate import grid_units
 from tacit.spec.release import Noise
 from tacit.spec.sums import Bound
 
@@ -23,13 +23,13 @@ _looped = numba.njit(nogil=True, error_model="numpy")
 _reordered = numba.njit(nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
 
 
-# The bound of a block for compiled code: `most` is the clip in steps of the grid.
+# The bound of a block for compiled code: `most` is the clip in multiples of the grid.
 LIMIT = np.dtype(
     [
         ("start", np.int64),
         ("stop", np.int64),
         ("clip", np.float64),
-        ("per_step", np.float64),
+        ("per_grid", np.float64),
         ("most", np.int64),
         ("by_l1", np.bool_),
         ("signed", np.bool_),
@@ -45,9 +45,9 @@ def limits_of(bounds: tuple[Bound, ...], noise: tuple[Noise, ...]) -> np.ndarray
     start = 0
     for limit, bound, law in zip(limits, bounds, noise, strict=True):
         limit["start"], limit["stop"] = start, start + bound.numbers
-        limit["most"] = steps_of(bound.clip, law.grid)
+        limit["most"] = grid_units(bound.clip, law.grid)
         # The clip that is used lies on the grid, or rounding a vector of its length would pass it.
-        limit["clip"], limit["per_step"] = limit["most"] * law.grid, 1 / law.grid
+        limit["clip"], limit["per_grid"] = limit["most"] * law.grid, 1 / law.grid
         limit["by_l1"] = bound.norm == "l1"
         limit["signed"], limit["box"] = bound.geometry == "free", bound.geometry == "box"
         start += bound.numbers
@@ -66,7 +66,7 @@ def _finite(values):
 
 @_compiled
 def finite(values):
-    """Whether all values are."""
+    """Return whether all values are finite."""
     return _finite(values)
 
 
@@ -91,38 +91,38 @@ def _length(values, signed, by_l1):
 
 
 @_inlined
-def _step(value, factor, least, most):
-    """One number in steps, towards zero. Cut first: what is too large has no cast."""
-    step = np.float64(value) * factor
-    step = step if step > least else least
-    return np.int32(step if step < most else most)
+def _integer(value, factor, least, most):
+    """One number in grid units, towards zero. Cut first: what is too large has no cast."""
+    scaled = np.float64(value) * factor
+    scaled = scaled if scaled > least else least
+    return np.int32(scaled if scaled < most else most)
 
 
 @_looped
-def _round(values, factor, least, most, steps):
-    """Write a contribution in steps."""
+def _round(values, factor, least, most, integers):
+    """Write a contribution in grid units."""
     for i in range(values.size):
-        steps[i] = _step(values[i], factor, least, most)
+        integers[i] = _integer(values[i], factor, least, most)
 
 
 @_looped
 def _add_rounded(values, factor, least, most, total):
-    """Add a contribution in steps: the same as `_round` writes."""
+    """Add a contribution in grid units: the integers that `_round` writes."""
     for i in range(values.size):
-        total[i] += _step(values[i], factor, least, most)
+        total[i] += _integer(values[i], factor, least, most)
 
 
 @_inlined
-def _fits(steps, most, by_l1):
-    """Whether the norm in steps is at most `most`, compared exactly: no sum here can overflow."""
+def _fits(integers, most, by_l1):
+    """Whether the norm is at most `most`, compared exactly: no sum here can overflow."""
     if by_l1:
         length = np.int64(0)
-        for i in range(steps.size):
-            length += abs(np.int64(steps[i]))
+        for i in range(integers.size):
+            length += abs(np.int64(integers[i]))
         return length <= most
     low, high = np.int64(0), np.int64(0)  # of the sum of squares, 32 bits each
-    for i in range(steps.size):
-        square = np.int64(steps[i]) * np.int64(steps[i])
+    for i in range(integers.size):
+        square = np.int64(integers[i]) * np.int64(integers[i])
         low += square & 0xFFFFFFFF
         high += square >> 32
     high += low >> 32
@@ -142,10 +142,10 @@ def _surely_fits(length, factor, size, most, by_l1):
 
 
 @_inlined
-def _factor(values, steps, limit, least, most):
+def _factor(values, integers, limit, least, most):
     """What to multiply a contribution by so that it fits after rounding; 0 if nothing does."""
     if limit.box:
-        return limit.per_step  # proof: sums-box. Every number lies between 0 and `most`.
+        return limit.per_grid  # proof: sums-box. Every number lies between 0 and `most`.
     length = _length(values, limit.signed, limit.by_l1)
     if not length < np.inf:
         return 0.0
@@ -153,74 +153,74 @@ def _factor(values, steps, limit, least, most):
     scale = 1.0
     if norm > limit.clip:
         scale = limit.clip / norm * (1 - (values.size + 16) * 2.0**-52)  # so that it surely fits
-    factor = scale * limit.per_step
+    factor = scale * limit.per_grid
     # proof: sums-norm. What is added has passed this comparison, or the one of integers below.
     if _surely_fits(length, factor, values.size, most, limit.by_l1):
         return factor
     for _ in range(8):
-        _round(values, factor, least, most, steps)
-        if _fits(steps, limit.most, limit.by_l1):
+        _round(values, factor, least, most, integers)
+        if _fits(integers, limit.most, limit.by_l1):
             return factor
         factor *= 1 - 2.0**-40  # rounding had made the vector a hair too long
     return 0.0
 
 
 @_inlined
-def _add_block(values, steps, limit, total):
+def _add_block(values, integers, limit, total):
     most = np.float64(limit.most)
     least = -most if limit.signed else 0.0
-    factor = _factor(values, steps, limit, least, most)
+    factor = _factor(values, integers, limit, least, most)
     if factor > 0:
         _add_rounded(values, factor, least, most, total)
 
 
 @_inlined
-def _add_unit(values, steps, limits, total):
+def _add_unit(values, integers, limits, total):
     if limits.size == 1:  # slices are not free
-        _add_block(values, steps, limits[0], total)
+        _add_block(values, integers, limits[0], total)
         return
     for block in range(limits.size):
         limit = limits[block]
         start, stop = limit.start, limit.stop
-        _add_block(values[start:stop], steps[start:stop], limit, total[start:stop])
+        _add_block(values[start:stop], integers[start:stop], limit, total[start:stop])
 
 
 @_compiled
-def add_unit(values, steps, limits, total):
+def add_unit(values, integers, limits, total):
     """Add one unit's bounded contribution to all blocks of the total: finite numbers."""
-    _add_unit(values, steps, limits, total)
+    _add_unit(values, integers, limits, total)
 
 
 @_inlined
-def _add_alone(row, steps, limits, total):
+def _add_alone(row, integers, limits, total):
     # Where all numbers of a single block count, its length tells whether they are finite.
     if (limits.size == 1 and limits[0].signed) or _finite(row):
-        _add_unit(row, steps, limits, total)
+        _add_unit(row, integers, limits, total)
 
 
 @_compiled
-def add_alone(row, steps, limits, total):
-    """The same for a unit with one row, of any numbers."""
-    _add_alone(row, steps, limits, total)
+def add_alone(row, integers, limits, total):
+    """Add one unit that has a single row, of any numbers, finite or not."""
+    _add_alone(row, integers, limits, total)
 
 
 @_compiled
-def add_words(values, words, width, pairs, steps, limits, total):
+def add_words(values, words, width, pairs, integers, limits, total):
     """Add one unit's bounded numbers of its words: `width` for each, or one for each of `pairs`."""
     limit = limits[0]
     most = np.float64(limit.most)
     least = -most if limit.signed else 0.0
-    factor = _factor(values, steps, limit, least, most)
+    factor = _factor(values, integers, limit, least, most)
     if factor > 0:
-        _round(values, factor, least, most, steps)
+        _round(values, factor, least, most, integers)
         for j in range(words.size):
             at = words[j] * width
             if pairs:
                 for i in range(words.size):
-                    total[at + words[i]] += steps[j * words.size + i]
+                    total[at + words[i]] += integers[j * words.size + i]
             else:
                 for i in range(width):
-                    total[at + i] += steps[j * width + i]
+                    total[at + i] += integers[j * width + i]
 
 
 @_looped
@@ -230,7 +230,7 @@ def _add(values, sums):
 
 
 @_compiled
-def add_rows(values, usable, last, sums, steps, limits, total):
+def add_rows(values, usable, last, sums, integers, limits, total):
     """Sum the mapped rows of each unit and add the sums; `last` marks a unit's last row.
 
     `sums` carries a unit over from one chunk of rows to the next; `last` begins before the chunk.
@@ -239,10 +239,10 @@ def add_rows(values, usable, last, sums, steps, limits, total):
         row = values[i]
         if last[i] and last[i + 1]:  # a unit's only row
             if usable[i]:
-                _add_alone(row, steps, limits, total)
+                _add_alone(row, integers, limits, total)
             continue
         if usable[i] and _finite(row):
             _add(row, sums)
         if last[i + 1]:
-            _add_unit(sums, steps, limits, total)
+            _add_unit(sums, integers, limits, total)
             sums[:] = 0.0

@@ -4,8 +4,8 @@ A run that was killed asks the same questions again. Those that were answered ge
 and cost nothing; the first that was not is answered under the same charge, with fresh noise and a
 fresh batch, since nothing of a dead attempt has left the wall.
 
-Old answers may give way to the public state that a method made of them, so that a long run does not
-fill the disk. The digests of their questions stay, and they are never answered again.
+Old answers may be replaced by the public state that a method made of them, so that a long run does
+not fill the disk. The digests of their questions stay, and they are never answered again.
 """
 
 from __future__ import annotations
@@ -42,18 +42,17 @@ time TEXT, sha256 TEXT, PRIMARY KEY (lease, step));
 """
 _FOUND = """SELECT question, text, integers, time, answers.sha256
     FROM answers LEFT JOIN facts ON facts.sha256 = facts WHERE lease = ? AND step = ?"""
-_GIVE_WAY = """UPDATE answers SET facts = NULL, integers = x''
+_REPLACE = """UPDATE answers SET facts = NULL, integers = x''
     WHERE lease = ? AND step >= ? AND step < ?"""
 _UNUSED = "DELETE FROM facts WHERE sha256 NOT IN (SELECT facts FROM answers WHERE facts NOT NULL)"
 _BEGUN, _STATE = -1, -2  # the steps under which a lease and a state are entered
 _AGAIN = "Run again under the same name once it can be used: nothing more is charged."
 
 
-class Answer(NamedTuple):
+class StoredAnswer(NamedTuple):
     """One stored answer: the digest of its question, the release without it, and when.
 
-    Facts are the same for most steps of a lease, and stored once. They are None where the answer
-    gave way to a state.
+    Facts, shared by most steps, are stored once; they are None where a state replaced the answer.
     """
 
     question: str
@@ -63,14 +62,14 @@ class Answer(NamedTuple):
     sha256: str
 
     @classmethod
-    def of(cls, query: Query, release: Release) -> Answer:
+    def of(cls, query: Query, release: Release) -> StoredAnswer:
         facts = {k: v for k, v in release.to_dict().items() if k not in ("query", "integers")}
         # Noise takes most of the bits: little is gained by more than the quickest compression.
         integers = zlib.compress(np.ascontiguousarray(release.integers, "<i8").tobytes(), 1)
         return cls.sealed(digest(query.to_dict()), to_json(facts), integers)
 
     @classmethod
-    def sealed(cls, question: str, facts: str, integers: bytes) -> Answer:
+    def sealed(cls, question: str, facts: str, integers: bytes) -> StoredAnswer:
         time = datetime.now(UTC).isoformat(timespec="seconds")
         return cls(question, facts, integers, time, _seal(question, facts, integers, time))
 
@@ -112,7 +111,7 @@ class AnswerStore:
             raise LedgerError(f"{self.path} is not a file of answers. Nothing was charged.")
         self._file.create(lambda connection: None)
         with self._file.session("BEGIN IMMEDIATE", "Nothing was charged.") as connection:
-            _inserted(connection, "", _BEGUN, Answer.sealed("", "", b""))  # rolled back
+            _inserted(connection, "", _BEGUN, StoredAnswer.sealed("", "", b""))  # rolled back
 
     def begin(self, lease: str) -> str:
         """Enter a lease, unless it is there; the random text that it was entered with.
@@ -120,31 +119,30 @@ class AnswerStore:
         The ledger holds that text too: were this file lost, or made anew, the two would differ.
         """
         with self._session() as connection:
-            entered = Answer.sealed(secrets.token_hex(16), "", b"")
+            entered = StoredAnswer.sealed(secrets.token_hex(16), "", b"")
             return _inserted(connection, lease, _BEGUN, entered).question
 
-    def get(self, lease: str, step: int) -> Answer | None:
+    def get(self, lease: str, step: int) -> StoredAnswer | None:
         with self._session() as connection:
             return _found(connection, lease, step)
 
-    def put(self, lease: str, begun: str, step: int, answer: Answer) -> Answer:
+    def put(self, lease: str, begun: str, step: int, answer: StoredAnswer) -> StoredAnswer:
         """Store an answer if none is stored for the step; return the one that is."""
         with self._session() as connection:
             self._check_begun(connection, lease, begun)
             # proof: replay. Only what is stored goes out.
             return _inserted(connection, lease, step, answer)
 
-    def give_way(self, lease: str, begun: str, since: int, step: int, state: bytes) -> None:
+    def replace_answers(self, lease: str, begun: str, since: int, step: int, state: bytes) -> None:
         """Store a state in place of the answers from `since` until `step`, whose rows stay."""
         with self._session() as connection:
             self._check_begun(connection, lease, begun)
             stored = _found(connection, lease, _STATE)
             if stored is not None and int(stored.question) >= step:
                 return  # another run is ahead
-            old = lease, _STATE
-            connection.execute("DELETE FROM answers WHERE lease = ? AND step = ?", old)
-            _inserted(connection, lease, _STATE, Answer.sealed(str(step), "", state))
-            connection.execute(_GIVE_WAY, (lease, since, step))
+            connection.execute("DELETE FROM answers WHERE lease = ? AND step = ?", (lease, _STATE))
+            _inserted(connection, lease, _STATE, StoredAnswer.sealed(str(step), "", state))
+            connection.execute(_REPLACE, (lease, since, step))
             connection.execute(_UNUSED)
 
     def _check_begun(self, connection: sqlite3.Connection, lease: str, begun: str) -> None:
@@ -160,14 +158,16 @@ class AnswerStore:
             connection.execute("COMMIT")
 
 
-def _found(connection: sqlite3.Connection, lease: str, step: int) -> Answer | None:
+def _found(connection: sqlite3.Connection, lease: str, step: int) -> StoredAnswer | None:
     row = connection.execute(_FOUND, (lease, step)).fetchone()
     if row is not None and [type(part) for part in (row[0], *row[2:])] != [str, bytes, str, str]:
         raise LedgerError("The stored answers were changed. Nothing was read.")
-    return None if row is None else Answer(*row)
+    return None if row is None else StoredAnswer(*row)
 
 
-def _inserted(connection: sqlite3.Connection, lease: str, step: int, answer: Answer) -> Answer:
+def _inserted(
+    connection: sqlite3.Connection, lease: str, step: int, answer: StoredAnswer
+) -> StoredAnswer:
     """Insert an answer unless there is one; the one that is there."""
     question, facts, *rest = answer
     kept = digest(facts)
@@ -221,7 +221,7 @@ class KeptLease:
                 # Opened anew where others have answered steps in between.
                 if self._lease is None or self._lease.steps_left != self.steps_left:
                     self._lease = self._open_lease(self._used)
-                answer = Answer.of(query, self._lease.release(query))
+                answer = StoredAnswer.of(query, self._lease.release(query))
                 stored = self._store.put(self._id, self._begun, self._used, answer)
                 again = stored != answer  # another run was first
             stored.check(query, self._name)
@@ -239,7 +239,7 @@ class KeptLease:
         """
         with self._lock:
             state = zlib.compress(to_json(facts).encode(), 1)
-            self._store.give_way(self._id, self._begun, since, self._used, state)
+            self._store.replace_answers(self._id, self._begun, since, self._used, state)
 
     def _replaced(self) -> ReplacedError:
         state = self._store.get(self._id, _STATE)

@@ -2,7 +2,7 @@
 
 A kernel is given a copy of one row, the public state, which cannot be written to, and a vector of
 zeros, so that it cannot reach another unit's data. It comes from the closed registry
-(`tacit.kernels`); that it computes a unit alike in any company is tested over the whole registry.
+(`tacit.kernels`); that other rows do not change its result is tested over the whole registry.
 """  # proof: kernels
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _THREAD_WORK = 200_000  # numbers to compute from which a second thread pays
 def sum_rows(
     name: str, rows: Rows, units: np.ndarray, state: tuple[np.ndarray, ...], limits: np.ndarray
 ) -> np.ndarray:
-    """The sum over some units of what a kernel of rows gives, in steps."""
+    """The sum over some units of what a kernel of rows gives, in grid units."""
     size, kernel = int(limits[-1]["stop"]), KERNELS[name].function
 
     def part(some: np.ndarray) -> np.ndarray:
@@ -49,16 +49,16 @@ def sum_documents(
     limits: np.ndarray,
     width: int,
 ) -> np.ndarray:
-    """The sum over some units of what a kernel of documents gives, in steps."""
+    """The sum over some units of what a kernel of documents gives, in grid units."""
     size, known = int(limits[-1]["stop"]), KERNELS[name]
     rows = size // width  # as many different words as a document can have: public
     assert isinstance(known, DocumentKernel)
-    places = state[0] if known.vocabulary_subset else np.arange(rows)
-    places.setflags(write=False)
+    index_map = state[0] if known.vocabulary_subset else np.arange(rows)
+    index_map.setflags(write=False)
 
     def part(some: np.ndarray) -> np.ndarray:
         total = np.zeros(size, np.int64)
-        copies = np.zeros(rows, np.int32), np.zeros(rows, np.int32), np.zeros(rows), places
+        copies = np.zeros(rows, np.int32), np.zeros(rows, np.int32), np.zeros(rows), index_map
         several = size if documents.several else 0
         scratch = (
             np.zeros(size),
@@ -77,27 +77,27 @@ def sum_documents(
     return _threaded(part, units, min(rows, 100) * (min(rows, 100) if known.pairs else width))
 
 
-def _row_loop(kernel, values, complete, starts, units, state, row, out, sums, steps, limits, total):
+def _row_loop(kernel, rows, usable, starts, units, state, row, out, sums, integers, limits, total):
     for unit in units:
         first, stop = starts[unit], starts[unit + 1]
         for i in range(first, stop):
-            if not complete[i]:
+            if not usable[i]:
                 continue
-            row[:] = values[i]
+            row[:] = rows[i]
             out[:] = 0.0
             kernel(row, state, out)
             if stop == first + 1:
-                add_alone(out, steps, limits, total)
+                add_alone(out, integers, limits, total)
             elif finite(out):
                 sums += out
         if stop > first + 1:
-            add_unit(sums, steps, limits, total)
+            add_unit(sums, integers, limits, total)
             sums[:] = 0.0
 
 
 def _document_loop(
     kernel, offsets, words, weights, starts, units, state, width, pairs, kept, my_words, my_weights,
-    places, out, steps, sums, gathered, touched, seen, limits, total,
+    index_map, out, integers, sums, gathered, touched, seen, limits, total,
 ):  # fmt: skip
     """A unit with several documents has its words gathered before they are clipped."""
     for unit in units:
@@ -107,10 +107,10 @@ def _document_loop(
         for i in range(first, stop):
             length = 0
             for j in range(offsets[i], offsets[i + 1]):
-                place = places[words[j]]
-                # Words and places differ, so there is room; were they not, memory is safe.
-                if place >= 0 and length < kept.size:
-                    kept[length] = my_words[length] = place
+                index = index_map[words[j]]
+                # Words and indices differ, so there is room; were they not, memory is safe.
+                if index >= 0 and length < kept.size:
+                    kept[length] = my_words[length] = index
                     my_weights[length] = weights[j]
                     length += 1
             here = kept[:length]
@@ -120,7 +120,7 @@ def _document_loop(
             kernel(my_words[:length], my_weights[:length], state, block)
             worked = finite(flat)
             if worked and alone:
-                add_words(flat, here, width, pairs, steps[: flat.size], limits, total)
+                add_words(flat, here, width, pairs, integers[: flat.size], limits, total)
             elif worked:
                 for j in range(here.size):
                     if not seen[here[j]]:
@@ -140,7 +140,7 @@ def _document_loop(
             sums[at : at + width] = 0.0
             seen[touched[j]] = False
         flat = gathered[: count * width]
-        add_words(flat, touched[:count], width, False, steps[: flat.size], limits, total)
+        add_words(flat, touched[:count], width, False, integers[: flat.size], limits, total)
 
 
 def _compiled(python: Any, kernel: Any, given: tuple[Any, ...], arguments: tuple[Any, ...]) -> Any:

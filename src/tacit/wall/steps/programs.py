@@ -2,7 +2,7 @@
 
 The shape of a chunk follows from the program, and from the size of a batch where that is public.
 With a shape that varied with the data, XLA could compute another unit's row differently in its last
-bits. Whether it computes a row alike at every place is tried on synthetic rows before any charge.
+bits. Whether a row's position changes its result is tried on synthetic rows before any charge.
 """  # proof: programs
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Compiled:
 
 @lru_cache(maxsize=64)
 def compiled(program: Program) -> Compiled:
-    """Compile a program, and try that a row's place and company make no difference."""
+    """Compile a program, and try that position and other rows do not change a row's result."""
     import jax
 
     of_row = program.function()
@@ -51,13 +51,13 @@ def compiled(program: Program) -> Compiled:
         alone = lambda row: of_row(jax.lax.optimization_barrier(row), leaves)  # noqa: E731
         return jax.lax.map(alone, rows)
 
-    ways = [jax.jit(one_by_one)]
+    runs = [jax.jit(one_by_one)]
     # Side by side, when a row's loop has ended could depend on when the others' do.
     if not program.loops:
-        ways.insert(0, jax.jit(jax.vmap(of_row, in_axes=(0, None))))
+        runs.insert(0, jax.jit(jax.vmap(of_row, in_axes=(0, None))))
     most = max(1, _CHUNK_NUMBERS // max(program.size, program.largest))
     chunk = max(8, min(_CHUNK, 2 ** int(np.log2(most))))
-    for run in ways:
+    for run in runs:
         try:
             if _alike(program, run, chunk):
                 wide = _WIDE if chunk == _CHUNK and _alike(program, run, _WIDE) else chunk
@@ -78,7 +78,7 @@ def started(
     *,
     public: bool,
 ) -> Callable[[], np.ndarray]:
-    """Begin with the first chunk of these units' rows, and return what waits for their sum."""
+    """Start with the first chunk of these units' rows; return a function that waits for the sum."""
     which, last = _rows_of(rows.starts, units)
     values = rows.cast(compiled.dtype)
     # Neighbours have as many units in the same batch where that is public.
@@ -100,7 +100,7 @@ def started(
 
     def total() -> np.ndarray:
         size = int(limits[-1]["stop"])
-        result, steps, sums = np.zeros(size, np.int64), np.zeros(size, np.int32), np.zeros(size)
+        result, integers, sums = np.zeros(size, np.int64), np.zeros(size, np.int32), np.zeros(size)
         running = ahead
         for begin in chunks:
             # The next chunk is mapped while this one is clipped and added.
@@ -108,7 +108,7 @@ def started(
             mapped, running = np.asarray(running), following
             usable = rows.complete[which[begin : begin + chunk]]
             ends = last[begin : begin + len(usable) + 1]
-            add_rows(mapped, usable, ends, sums, steps, limits, result)
+            add_rows(mapped, usable, ends, sums, integers, limits, result)
         return result
 
     return total
@@ -139,7 +139,7 @@ def refuse_debugging() -> None:
 
 
 def _alike(program: Program, run: Any, chunk: int) -> bool:
-    """Whether synthetic rows give the same bits at every place of a chunk and in any company."""
+    """Whether synthetic rows give the same bits at every position, whatever the other rows are."""
     grid = np.arange(chunk * program.columns, dtype=np.float64).reshape(chunk, -1)
     rows = (np.sin(grid * 1.7) * 3).astype(program.dtype)
     with program.precision(), np.errstate(all="ignore"):
@@ -152,8 +152,8 @@ def _alike_at(run: Any, rows: np.ndarray, state: tuple[np.ndarray, ...]) -> bool
         there = np.asarray(run(np.roll(rows, shift, axis=0), state))
         if np.roll(here, shift, axis=0).tobytes() != there.tobytes():
             return False
-    for company in (0.0, 1e-30, 1e6, 3e37, np.inf, np.nan):
-        others = np.full_like(rows, company)
+    for other in (0.0, 1e-30, 1e6, 3e37, np.inf, np.nan):
+        others = np.full_like(rows, other)
         others[5:8] = rows[5:8]
         if np.asarray(run(others, state))[5:8].tobytes() != here[5:8].tobytes():
             return False
@@ -162,7 +162,7 @@ def _alike_at(run: Any, rows: np.ndarray, state: tuple[np.ndarray, ...]) -> bool
 
 def _states(program: Program) -> list[tuple[np.ndarray, ...]]:
     """Two synthetic states: what holds at zeros need not hold elsewhere."""
-    zeros = tuple(np.zeros(shape, kind) for kind, shape in program.state)
+    zeros = tuple(np.zeros(shape, dtype) for dtype, shape in program.state)
     return [zeros, tuple(_waves(leaf) if leaf.dtype.kind == "f" else leaf for leaf in zeros)]
 
 

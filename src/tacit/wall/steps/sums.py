@@ -77,7 +77,7 @@ class BoundedSums:
         return other
 
     def start(self, data: Data, units: np.ndarray, noise: tuple[Noise, ...]) -> Pending:
-        """Begin with the sum over some units, and return what waits for it, in steps."""
+        """Start the sum over some units; return a function that waits for it, in grid units."""
         kernel, limits = self.query.kernel, limits_of(self.bounds, noise)
         if isinstance(kernel, Program):
             assert isinstance(data, Rows)
@@ -89,7 +89,7 @@ class BoundedSums:
         return lambda: sum_rows(kernel.name, data, units, self.state, limits)
 
     def sum(self, data: Data, units: np.ndarray, noise: tuple[Noise, ...]) -> np.ndarray:
-        """The sum over some units, in steps."""
+        """The sum over some units, in grid units."""
         return self.start(data, units, noise)()
 
 
