@@ -86,10 +86,10 @@ def test_a_law_that_leans_on_the_edge_of_a_ball(pull):
     ball, slope = BallMap(20, 1.0), np.zeros(20)
     slope[0] = pull
     drawn = hamiltonian(
-        lambda u: float(slope @ ball.place(u)) + log_volume(u), lambda u: ball.pulled(u, slope),
-        20, 40, 400, uniform(6),
+        lambda u: float(slope @ ball.point(u)) + log_volume(u),
+        lambda u: ball.pullback_gradient(u, slope), 20, 40, 400, uniform(6),
     )  # fmt: skip
-    first = np.array([ball.place(u)[0] for u in drawn])
+    first = np.array([ball.point(u)[0] for u in drawn])
     t = np.linspace(-1, 1, 20_001)
     with np.errstate(divide="ignore"):
         log = pull * t + 9.5 * np.log(1 - t**2)

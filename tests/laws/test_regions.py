@@ -13,7 +13,7 @@ ALARM = 1e-6
 def test_normal_vectors_become_uniform_on_a_ball(size):
     ball = BallMap(size, 2.0)
     noise = np.random.default_rng(size).normal(size=(2000, size))
-    places = np.array([ball.place(u) for u in noise])
+    places = np.array([ball.point(u) for u in noise])
     length = np.linalg.norm(places, axis=1) / 2
     assert kstest(length**size, "uniform").pvalue > ALARM
     # not so if they were normal vectors that are only cut
@@ -25,7 +25,7 @@ def test_normal_vectors_become_uniform_on_a_ball(size):
 def test_normal_vectors_become_uniform_in_a_box():
     box = BoxMap(np.array([-1.0, 3.0]), np.array([1.0, 10.0]))
     noise = np.random.default_rng(0).normal(size=(2000, 2))
-    places = np.array([box.place(u) for u in noise])
+    places = np.array([box.point(u) for u in noise])
     for i, (low, high) in enumerate([(-1, 1), (3, 10)]):
         assert kstest((places[:, i] - low) / (high - low), "uniform").pvalue > ALARM
 
@@ -40,11 +40,11 @@ def test_slopes_are_pulled_back_as_differences_say(onto, far):
     slope = np.array([1.0, 2.0, -3.0])[:size]
 
     def value(u):
-        return slope @ onto.place(u) + log_volume(u)
+        return slope @ onto.point(u) + log_volume(u)
 
     moved = 1e-5 * np.eye(size)
     found = np.array([value(u + step) - value(u - step) for step in moved]) / 2e-5
-    np.testing.assert_allclose(onto.pulled(u, slope), found, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(onto.pullback_gradient(u, slope), found, rtol=1e-6, atol=1e-8)
 
 
 @pytest.mark.parametrize("size", [1, 2, 100, 1000])
@@ -53,7 +53,7 @@ def test_places_lie_within_and_at_the_ends_of_the_doubles_too(size):
     for far in (0.0, 1e-200, 1e-8, 1.0, 30.0, 1e8):
         u = np.full(size, far / np.sqrt(size))
         for onto in (ball, box):
-            assert np.isfinite(onto.place(u)).all()
-            assert np.isfinite(onto.pulled(u, np.ones(size))).all()
+            assert np.isfinite(onto.point(u)).all()
+            assert np.isfinite(onto.pullback_gradient(u, np.ones(size))).all()
         assert np.linalg.norm(ball.share(u)) <= 1 + 1e-12
-        assert np.abs(box.place(u)).max() <= 1
+        assert np.abs(box.point(u)).max() <= 1

@@ -13,7 +13,7 @@ from tacit.accounting.draws import calibrate_density
 from tacit.audit.exact import Outcomes, chi_square, kolmogorov
 from tacit.audit.game import Game, exact_game
 from tacit.draws.choice import ChoiceAnswer
-from tacit.draws.density import DensityAnswer, Loaded, resolve_density
+from tacit.draws.density import DensityAnswer, DensityData, resolve_density
 from tacit.sources.data import open_data
 from tacit.spec.columns import Real
 from tacit.spec.density import Box, DensityDraw, Points
@@ -94,6 +94,6 @@ def _scores(resolved: ChoiceAnswer | DensityAnswer, cells: list[float]) -> np.nd
     """What rows say for each place, by the wall's own integers."""
     source = open_data({"x": np.array(cells)}, resolved.schema)
     statistic = resolved.evaluate(source, ())
-    if isinstance(statistic, Loaded):
+    if isinstance(statistic, DensityData):
         return np.array([resolved.score(place, statistic.data) for place in _PLACES])
     return statistic.integers * resolved.scores.exact()[0].grid

@@ -59,10 +59,10 @@ class ChoiceAnswer(Draw):
     ) -> np.ndarray:
         """The numbers of options, by rejection with exact coins."""
         # proof: choice-exact. No double decides anything here.
-        step = Fraction(self.scores.exact()[0].grid) / Fraction(noise[0].scale)
+        unit = Fraction(self.scores.exact()[0].grid) / Fraction(noise[0].scale)
         scores = [
-            int(steps) * step + Fraction(weight)
-            for steps, weight in zip(statistic.integers, self.log_weights, strict=True)
+            int(integer) * unit + Fraction(weight)
+            for integer, weight in zip(statistic.integers, self.log_weights, strict=True)
         ]
         top = max(scores)
         short = [top - score for score in scores]

@@ -1,7 +1,7 @@
 """Draws of the exponential mechanism: statistics are read, tempered, and drawn from.
 
 `resolve_draw` knows only what is public; `evaluate` reads; `sample` draws from entropy. Draws leave
-as whole steps of 2^-40: probabilities as they are, means as shares of the way from their lower to
+as multiples of 2^-40: probabilities as they are, means as fractions of the way from their lower to
 their upper bound, or without bounds in standard deviations of the prior from its mean, coefficients
 as shares of their ball's radius.
 """
@@ -16,7 +16,7 @@ import numpy as np
 
 from tacit.accounting import Calibration
 from tacit.accounting.draws import GRID, calibrate_draw, draw_range
-from tacit.draws.draw import FLOAT_DRAW, STEPS, Draw, exponential, uniforms
+from tacit.draws.draw import FLOAT_DRAW, PER_ONE, Draw, exponential, uniforms
 from tacit.laws import ball_normal, truncated_dirichlet, truncated_normal
 from tacit.spec.draws import BallRegression, BoundedNormal, ConjugateDraw, TruncatedDirichlet
 from tacit.spec.errors import QueryError
@@ -31,7 +31,7 @@ from tacit.wall.statistics.moments import moment_values, resolve_moments
 from tacit.wall.statistics.statistic import Statistic
 from tacit.wall.steps.lease import Loaded
 
-_FAR = 2.0**60  # steps of a mean without bounds, within 64 bits
+_FAR = 2.0**60  # multiples of the grid, for a mean without bounds, within 64 bits
 _LEAST = 1e-4
 
 
@@ -83,17 +83,17 @@ class ConjugateAnswer(Draw):
                 case BoundedNormal(bounded=bounded):
                     law = normal_law(query, self.moments(statistic), temperature, self.schema)
                     sample = truncated_normal.shares if bounded else truncated_normal.everywhere
-                    least, most = (0, STEPS) if bounded else (-_FAR, _FAR)
+                    least, most = (0, PER_ONE) if bounded else (-_FAR, _FAR)
                     drawn = sample(*law, query.draws, uniform)
-                    return np.clip(np.rint(drawn * STEPS), least, most).astype(np.int64)
+                    return np.clip(np.rint(drawn * PER_ONE), least, most).astype(np.int64)
                 case BallRegression(radius=radius):
                     centre, precision = regression_law(query, self.moments(statistic), temperature)
                     each = np.stack([centre] * query.draws), np.stack([precision] * query.draws)
                     drawn = ball_normal.sample(each[0], each[1], radius, uniform)
-                    return np.trunc(drawn / radius * STEPS).astype(np.int64).ravel()
+                    return np.trunc(drawn / radius * PER_ONE).astype(np.int64).ravel()
 
     def moments(self, statistic: Statistic) -> np.ndarray:
-        """The moments' matrix, number of rows in its corner, from their steps."""
+        """The moments' matrix, number of rows in its corner, from their integers."""
         law = self.query.law
         assert isinstance(law, BoundedNormal | BallRegression)
         return moment_values(resolve_moments(moments_of(law), self.schema), statistic)
@@ -190,17 +190,17 @@ def regression_law(
     kept = temperature if query.temper_prior else 1.0
     size, variance = len(law.features) + 1, temperature * law.sd**2
     # By its axes, so that no data make it singular: columns may depend on each other.
-    curves, axes = np.linalg.eigh(moments[:size, :size])
-    curves = np.maximum(curves, 0.0) / variance + 1 / (law.scale**2 * kept)
-    mean = axes @ (axes.T @ moments[:size, size] / variance / curves)
-    return mean, (axes * curves) @ axes.T
+    curvatures, axes = np.linalg.eigh(moments[:size, :size])
+    curvatures = np.maximum(curvatures, 0.0) / variance + 1 / (law.scale**2 * kept)
+    mean = axes @ (axes.T @ moments[:size, size] / variance / curvatures)
+    return mean, (axes * curvatures) @ axes.T
 
 
 def to_grid(probability: np.ndarray, truncation: float) -> np.ndarray:
-    """Whole steps that sum to one in each row, none below the truncation."""
-    least = int(np.ceil(truncation * STEPS))
-    steps = np.maximum(np.rint(probability * STEPS).astype(np.int64), least)
-    # The largest takes up what rounding moved: at most a step for each level.
-    rows, largest = np.arange(len(steps)), probability.argmax(axis=1)
-    steps[rows, largest] += STEPS - steps.sum(axis=1)
-    return steps
+    """Multiples of the grid that sum to one in each row, none below the truncation."""
+    least = int(np.ceil(truncation * PER_ONE))
+    integers = np.maximum(np.rint(probability * PER_ONE).astype(np.int64), least)
+    # The largest takes up what rounding moved: at most one for each level.
+    rows, largest = np.arange(len(integers)), probability.argmax(axis=1)
+    integers[rows, largest] += PER_ONE - integers.sum(axis=1)
+    return integers

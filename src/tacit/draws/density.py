@@ -16,7 +16,7 @@ import numpy as np
 from tacit.accounting import Calibration
 from tacit.accounting.draws import GRID, calibrate_density, choice_range, density_bound
 from tacit.draws.choice import ChoiceAnswer, choice_among
-from tacit.draws.draw import FLOAT_DRAW, STEPS, Draw, exponential, uniforms
+from tacit.draws.draw import FLOAT_DRAW, PER_ONE, Draw, exponential, uniforms
 from tacit.laws import chains
 from tacit.laws.regions import BallMap, BoxMap, log_volume
 from tacit.laws.uniform import Uniform
@@ -38,19 +38,19 @@ LogPrior = Callable[[np.ndarray], tuple[float, np.ndarray]]
 
 
 @dataclass(frozen=True)
-class Loaded(Statistic):
+class DensityData(Statistic):
     """The rows that a chain will ask again and again."""
 
     data: Data = field(repr=False)
-    slope_data: Data | None = field(repr=False)
+    gradient_data: Data | None = field(repr=False)
 
 
 @dataclass(frozen=True)
 class DensityAnswer(Draw):
-    """A chain whose programs have been compiled: the score of one place, and its gradient."""
+    """A chain whose programs have been compiled: the score at one point, and its gradient."""
 
     scores: BoundedSums
-    slopes: BoundedSums | None
+    gradients: BoundedSums | None
     log_prior: LogPrior
 
     def calibrate(self, mechanism: Any) -> Calibration:
@@ -58,21 +58,20 @@ class DensityAnswer(Draw):
 
     def evaluate(self, source: AnySource, noise: tuple[Noise, ...]) -> Statistic:
         data = load(source, self.schema, self.query.columns)
-        slopes = None
-        if self.slopes is not None:
-            same = self.slopes.query.columns == self.query.columns
-            slopes = data if same else load(source, self.schema, self.slopes.query.columns)
-        return Loaded(np.zeros(0, np.int64), data.units, data, slopes)
+        gradient_data = None if self.gradients is None else data
+        if self.gradients is not None and self.gradients.query.columns != self.query.columns:
+            gradient_data = load(source, self.schema, self.gradients.query.columns)
+        return DensityData(np.zeros(0, np.int64), data.units, data, gradient_data)
 
     def sample(
         self, statistic: Statistic, noise: tuple[Noise, ...], entropy: Entropy
     ) -> np.ndarray:
-        assert isinstance(statistic, Loaded)
+        assert isinstance(statistic, DensityData)
         with np.errstate(all="ignore"):
             return self._chain(statistic, noise[0].scale, partial(uniforms, entropy))
 
-    def _chain(self, loaded: Loaded, temperature: float, uniform: Uniform) -> np.ndarray:
-        """Where a Metropolis chain ends, as steps of the grid. Its path stays here."""
+    def _chain(self, loaded: DensityData, temperature: float, uniform: Uniform) -> np.ndarray:
+        """Where a Metropolis chain ends, in multiples of the grid. Its path stays here."""
         query, region = self.query, self.query.region
         if isinstance(region, Box):
             onto: BoxMap | BallMap = BoxMap(np.array(region.low), np.array(region.high))
@@ -80,35 +79,35 @@ class DensityAnswer(Draw):
             onto = BallMap(region.size, region.radius)
 
         def log_density(u: np.ndarray) -> float:
-            place = onto.place(u)
+            theta = onto.point(u)
             # proof: density-range. The data enter by this whole number alone.
-            value = self.score(place, loaded.data) / temperature + self.log_prior(place)[0]
+            value = self.score(theta, loaded.data) / temperature + self.log_prior(theta)[0]
             return value + log_volume(u) if np.isfinite(value) else -np.inf
 
         def gradient(u: np.ndarray) -> np.ndarray:
-            place = onto.place(u)
-            assert self.slopes is not None
-            assert loaded.slope_data is not None
-            likelihood = _sum_at(self.slopes, place, loaded.slope_data) / temperature
-            return onto.pulled(u, likelihood + self.log_prior(place)[1])
+            theta = onto.point(u)
+            assert self.gradients is not None
+            assert loaded.gradient_data is not None
+            likelihood = _sum_at(self.gradients, theta, loaded.gradient_data) / temperature
+            return onto.pullback_gradient(u, likelihood + self.log_prior(theta)[1])
 
         given = query.steps, query.draws, uniform
-        if self.slopes is None:
+        if self.gradients is None:
             ends = chains.random_walk(log_density, region.size, *given)
         else:
             ends = chains.hamiltonian(log_density, gradient, region.size, *given)
         shares = np.array([onto.share(u) for u in ends])
-        low = 0 if isinstance(region, Box) else -STEPS
-        return np.clip(np.trunc(shares * STEPS), low, STEPS).astype(np.int64).ravel()
+        low = 0 if isinstance(region, Box) else -PER_ONE
+        return np.clip(np.trunc(shares * PER_ONE), low, PER_ONE).astype(np.int64).ravel()
 
-    def score(self, place: np.ndarray, data: Data) -> float:
-        """The sum over units of what each says for a place, in log-likelihood."""
-        return float(_sum_at(self.scores, place, data)[0])
+    def score(self, theta: np.ndarray, data: Data) -> float:
+        """The sum over units of their log-likelihoods at theta, centred and bounded."""
+        return float(_sum_at(self.scores, theta, data)[0])
 
 
-def _sum_at(sums: BoundedSums, place: np.ndarray, data: Data) -> np.ndarray:
-    """A sum over all units at a place, which comes first in its state."""
-    asked = sums.at((place, *sums.query.state[1:]))
+def _sum_at(sums: BoundedSums, theta: np.ndarray, data: Data) -> np.ndarray:
+    """A sum over all units at theta, which comes first in its state."""
+    asked = sums.at((theta, *sums.query.state[1:]))
     noise = asked.exact()
     return asked.sum(data, np.arange(data.units), noise) * noise[0].grid
 
@@ -126,12 +125,12 @@ def resolve_density(query: DensityDraw, schema: Schema) -> ChoiceAnswer | Densit
     state = (region.centre, region.centre, np.array([query.lift, query.width]), *query.constants)
     asked = BoundedSum(_centred(query.kernel), query.columns, state=state, blocks=blocks)
     scores = resolve_sum(asked, schema)
-    slopes = None if query.gradient is None else resolve_sum(query.gradient, schema)
+    gradients = None if query.gradient is None else resolve_sum(query.gradient, schema)
     block = Block("theta", (each, Axis("parameter", range(region.size))))
-    said = scores.assumptions if slopes is None else scores.assumptions + slopes.assumptions
-    assumed = tuple(dict.fromkeys((*said, FLOAT_DRAW)))
+    assumptions = scores.assumptions + (gradients.assumptions if gradients else ())
+    assumed = tuple(dict.fromkeys((*assumptions, FLOAT_DRAW)))
     public = query, schema, (block,), choice_range(blocks["score"], schema), (GRID,), assumed
-    return DensityAnswer(*public, scores, slopes, _log_prior(query))
+    return DensityAnswer(*public, scores, gradients, _log_prior(query))
 
 
 def _log_prior(query: DensityDraw) -> LogPrior:
@@ -172,7 +171,7 @@ def _at_points(kernel: Contribution, shape: tuple[int, ...]) -> Contribution:
     """  # proof: density-offset
     if isinstance(kernel, Kernel):
         return Kernel(f"{kernel.name}.at_points")
-    one, constants, form = _one(kernel)
+    one, constants, dtype = _one(kernel)
 
     def at_points(row: Any, state: Any) -> Any:
         import jax
@@ -184,19 +183,19 @@ def _at_points(kernel: Contribution, shape: tuple[int, ...]) -> Contribution:
         return jnp.where(left > 0, left, 0.0)
 
     with kernel.precision():
-        given = (np.zeros(shape, form), np.zeros(1, form), *constants)
+        given = (np.zeros(shape, dtype), np.zeros(1, dtype), *constants)
         return trace(at_points, kernel.columns, given)
 
 
 @lru_cache(maxsize=64)
 def _centred(kernel: Contribution) -> Contribution:
-    """A row at one place against the centre, lifted and cut to the width.
+    """A row at one point against the centre, lifted and cut to the width.
 
-    The state is (place, centre, [lift, width], constants...).
+    The state is (theta, centre, [lift, width], constants...).
     """  # proof: density-offset
     if isinstance(kernel, Kernel):
         return Kernel(f"{kernel.name}.centred")
-    one, constants, form = _one(kernel)
+    one, constants, dtype = _one(kernel)
 
     def centred(row: Any, state: Any) -> Any:
         import jax.numpy as jnp
@@ -206,8 +205,8 @@ def _centred(kernel: Contribution) -> Contribution:
         return jnp.where(left > 0, jnp.minimum(left, state[2][1]), 0.0)[None]
 
     with kernel.precision():
-        place = np.zeros(kernel.state[0][1], form)
-        given = (place, place, np.zeros(2, form), *constants)
+        theta = np.zeros(kernel.state[0][1], dtype)
+        given = (theta, theta, np.zeros(2, dtype), *constants)
         return trace(centred, kernel.columns, given)
 
 
@@ -217,9 +216,9 @@ def _one(program: Program) -> tuple[Callable[..., Any], tuple[np.ndarray, ...], 
         raise QueryError(
             "Expected a program of one number, whose state begins with the parameters."
         )
-    of_row, form = program.function(), np.dtype(program.dtype)
+    of_row, dtype = program.function(), np.dtype(program.dtype)
 
     def one(row: Any, at: Any, constants: Any) -> Any:
         return of_row(row, (at.astype(program.state[0][0]), *constants))[0]
 
-    return one, tuple(np.zeros(shape, kind) for kind, shape in program.state[1:]), form
+    return one, tuple(np.zeros(shape, each) for each, shape in program.state[1:]), dtype

@@ -14,7 +14,7 @@ from tacit.spec.schema import Schema
 from tacit.wall.noise import Entropy
 from tacit.wall.statistics.statistic import refuse_mechanism
 
-STEPS = round(1 / GRID)
+PER_ONE = round(1 / GRID)  # multiples of the grid
 FLOAT_DRAW = (
     "float draw: computed in double precision and rounded to multiples of 2^-40; the guarantee is "
     "that of the exact law"

@@ -1,6 +1,6 @@
 """Draws for hidden Markov models: the counts of all cells are read once, then drawn from.
 
-Paths leave as whole numbers, probabilities as steps of 2^-40.
+Paths leave as whole numbers, probabilities as multiples of 2^-40.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class StatesAnswer(Draw):
         return drawn
 
     def _rounded(self, profiles: list[np.ndarray]) -> np.ndarray:
-        """Whole steps that sum to one for each state and emission, none below the truncation."""
+        """Multiples of the grid: sums of one by state and emission, none below the truncation."""
         query = self.query
         assert not isinstance(query, StatePaths)
         return np.concatenate([to_grid(p, query.truncation / p.shape[1]).ravel() for p in profiles])

@@ -94,7 +94,7 @@ def _acceptance(gain: float) -> float:
 
 
 def _mode(log_density: LogDensity, gradient: Gradient, size: int) -> tuple[Array, Array]:
-    """Where the law is highest, more or less, and axes along which it falls alike."""
+    """Return the approximate mode, and an inverse root of the Hessian there."""
     high = 1e300
     best = minimize(
         lambda u: -np.nan_to_num(log_density(u), nan=-high, posinf=high, neginf=-high),

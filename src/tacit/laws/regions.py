@@ -22,37 +22,37 @@ def log_volume(u: Array) -> float:
 
 @dataclass(frozen=True)
 class BoxMap:
-    """Onto the box between two ends."""
+    """Map from R^d to the box between two ends."""
 
     low: Array
     high: Array
 
-    def place(self, u: Array) -> Array:
+    def point(self, u: Array) -> Array:
         return self.low + (self.high - self.low) * self.share(u)
 
     def share(self, u: Array) -> Array:
-        """The share of the way from low to high: what a release counts in."""
+        """The fraction of the way from low to high: what a release counts in."""
         return ndtr(u)
 
-    def pulled(self, u: Array, gradient: Array) -> Array:
-        """The gradient in u of a function with this gradient at the place, log volume added."""
+    def pullback_gradient(self, u: Array, gradient: Array) -> Array:
+        """The gradient in u of a function with this gradient at the point, log volume added."""
         return (self.high - self.low) * np.exp(-0.5 * u**2) / np.sqrt(2 * np.pi) * gradient - u
 
 
 @dataclass(frozen=True)
 class BallMap:
-    """Onto the ball around zero: directions stay, lengths become the uniform law's."""
+    """Map from R^d to the ball around zero: directions stay, lengths become the uniform law's."""
 
     size: int
     radius: float
 
-    def place(self, u: Array) -> Array:
+    def point(self, u: Array) -> Array:
         return self.radius * self.share(u)
 
     def share(self, u: Array) -> Array:
         return u * self._stretch(float(np.linalg.norm(u)))[0]
 
-    def pulled(self, u: Array, gradient: Array) -> Array:
+    def pullback_gradient(self, u: Array, gradient: Array) -> Array:
         r = float(np.linalg.norm(u))
         across, along = self._stretch(r)
         axis = u / max(r, 1e-300)

@@ -7,8 +7,8 @@ the largest concentration A are proposed, independently, from x^(a-1) e^(-l x) o
     (1 - S)^(A-1) e^(l S),  S their sum,  relative to its largest value,
 
 is the probability to accept. Any l >= 0 is exact; the one that matches the mean of S to the largest
-value wastes least. The logarithm is curved along a single direction, so that about one proposal in
-the square root of K is accepted, unless all concentrations are far below one.
+value wastes least. The logarithm has curvature along a single direction, so that about one proposal
+in the square root of K is accepted, unless all concentrations are far below one.
 """
 
 from __future__ import annotations
@@ -136,12 +136,12 @@ class LogGamma:
     The density is log-concave for every shape > 0 and rate >= 0. Around its highest point a concave
     logarithm lies under a constant and under any two of its tangents, so draws are by rejection
     from an envelope of three pieces. Relative to that point `top`, z = top + d and the logarithm
-    of the density is shape d - pull (e^d - 1), with `pull` = rate e^top.
+    of the density is shape d - scaled_rate (e^d - 1), where scaled_rate = rate e^top.
     """
 
     shape: Array
     top: Array
-    pull: Array
+    scaled_rate: Array
     left: Array  # the ends of the interval, relative to the top
     right: Array
 
@@ -152,22 +152,22 @@ class LogGamma:
             free = np.log(shape) - np.log(rate)
         top = np.clip(free, low, high)
         # At an inner top the two are equal, and their difference must not be rounding.
-        pull = np.where(top == free, shape, rate * np.exp(top))
-        return cls(shape, top, pull, low - top, high - top)
+        scaled_rate = np.where(top == free, shape, rate * np.exp(top))
+        return cls(shape, top, scaled_rate, low - top, high - top)
 
     def log(self, d: Array) -> Array:
-        return self.shape * d - self.pull * np.expm1(d)
+        return self.shape * d - self.scaled_rate * np.expm1(d)
 
     def gradient(self, d: Array) -> Array:
-        return (self.shape - self.pull) - self.pull * np.expm1(d)
+        return (self.shape - self.scaled_rate) - self.scaled_rate * np.expm1(d)
 
     @property
     def touching(self) -> tuple[Array, Array]:
         """Where the tangents touch: the density has fallen by a factor of about e."""
-        steep = np.abs(self.shape - self.pull)
-        fall = 2 / (steep + np.sqrt(steep**2 + 2 * self.pull))
+        steep = np.abs(self.shape - self.scaled_rate)
+        fall = 2 / (steep + np.sqrt(steep**2 + 2 * self.scaled_rate))
         with np.errstate(divide="ignore"):
-            return -(fall + 1 / self.shape), np.log1p(fall + 1 / self.pull)
+            return -(fall + 1 / self.shape), np.log1p(fall + 1 / self.scaled_rate)
 
     def mean(self) -> Array:
         """The mean of e^z, roughly: only the speed of a sampler depends on it."""
@@ -175,8 +175,8 @@ class LogGamma:
         left, right = np.maximum(self.left, 8 * first), np.minimum(self.right, 8 * last)
         half = ((right - left) / 2)[..., None]
         d = ((right + left) / 2)[..., None] + half * _FEW_NODES
-        shape, pull = self.shape[..., None], self.pull[..., None]
-        weight = _FEW_WEIGHTS * np.exp(shape * d - pull * np.expm1(d))
+        shape, scaled_rate = self.shape[..., None], self.scaled_rate[..., None]
+        weight = _FEW_WEIGHTS * np.exp(shape * d - scaled_rate * np.expm1(d))
         ratio = (weight * np.exp(d)).sum(axis=-1) / weight.sum(axis=-1)
         return np.exp(self.top) * ratio
 

@@ -152,7 +152,7 @@ def _tried(region: Box | Ball, gradient: np.ndarray) -> np.ndarray:
         low, high = np.array(region.low), np.array(region.high)
         along = np.sign(gradient) * (high - low) / 2
         onto = BoxMap(low, high)
-    inside = [onto.place(u) for u in noise]
+    inside = [onto.point(u) for u in noise]
     return np.array([region.centre, region.centre + along, region.centre - along, *inside])
 
 
