@@ -67,9 +67,9 @@ class Given:
         self.expect(len(self.columns) == count, f"{count} columns instead of {len(self.columns)}")
         return count
 
-    def range_of(self, place: int, *, whole: bool = False) -> tuple[float, float]:
-        """The smallest and largest number that a row can hold at this place."""
-        column = self.columns[place]
+    def range_of(self, index: int, *, whole: bool = False) -> tuple[float, float]:
+        """The smallest and largest number that a row can hold in the column of this index."""
+        column = self.columns[index]
         self.expect(not whole or not isinstance(column, Real), f"labels of {column.name!r}")
         match column:
             case Real(low=low, high=high) | Integer(low=low, high=high):
@@ -97,8 +97,8 @@ class RowKernel:
     def check(self, state: State, columns: Sequence[Column], shapes: Shapes) -> None:
         """Refuse with a QueryError what the kernel cannot be run on safely."""
         given = _given(self, state, columns, shapes)
-        for place in range(len(columns)):
-            given.range_of(place)
+        for index in range(len(columns)):
+            given.range_of(index)
         expected, numbers = self.rules(given), sum(map(math.prod, shapes))
         given.expect(numbers == expected, f"blocks of {expected} numbers instead of {numbers}")
 

@@ -1,4 +1,4 @@
-"""Topic models: what one document says of its words, in each topic and in pairs.
+"""Topic models: the contribution of one document, by words and topics or by pairs of words.
 
 Words are distinct positions in the vocabulary, or in the subset of it that an index map names.
 """
@@ -110,7 +110,7 @@ def cooccurrence(words, weights, state, out):
     One document contributes sqrt(weight[i] weight[j] / all pairs) for positions i < j, numbers of
     at least 0 that together have norm 1.
     State: positions i8[vocabulary], the index map of the subset. Only pairs of the document's own
-    words are written, at their places in the document.
+    words are written, at their indices in the document.
     """
     total = weights.sum()
     squares = (weights**2).sum()

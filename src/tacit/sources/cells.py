@@ -230,9 +230,9 @@ def _for_each(rule: Callable[[Any], Any], cells: Raw) -> list[Any]:
 
 
 def _textual(dtype: pa.DataType) -> bool:
-    kinds = "string", "large_string", "string_view", "binary", "large_binary", "binary_view"
+    types = "string", "large_string", "string_view", "binary", "large_binary", "binary_view"
     fixed = pa.types.is_fixed_size_binary(dtype) and not pa.types.is_decimal(dtype)
-    return fixed or any(getattr(pa.types, f"is_{kind}")(dtype) for kind in kinds)
+    return fixed or any(getattr(pa.types, f"is_{name}")(dtype) for name in types)
 
 
 def _by_distinct(values: pa.Array, rule: Callable[[Any], Any], dtype: pa.DataType) -> pa.Array:

@@ -72,9 +72,9 @@ def _code(column: Column, cells: Raw) -> np.ndarray:
         case Categorical(levels=levels) if isinstance(levels[0], bool):
             lower = pc.ascii_lower(text(cells).view(pa.large_string())).view(TEXT)
             numbers, code = number(cells), np.full(len(cells), MISSING)
-            for place, level in enumerate(levels):
+            for index, level in enumerate(levels):
                 named = pc.equal(lower, str(level).lower().encode()).fill_null(False)
-                code[named.to_numpy(zero_copy_only=False) | (numbers == level)] = place
+                code[named.to_numpy(zero_copy_only=False) | (numbers == level)] = index
             return code
         case Categorical(levels=levels) if isinstance(levels[0], int):
             ordered = np.argsort(np.array(levels, float))
@@ -83,12 +83,12 @@ def _code(column: Column, cells: Raw) -> np.ndarray:
             return np.where(known[at] == numbers, ordered[at], MISSING)
         case Categorical(levels=levels):
             names = [str(level).encode("utf-8", "surrogatepass") for level in levels]
-            places = {name: place for place, name in enumerate(names)}
-            spelt = {_ALSO[name]: at for name, at in places.items() if name in _ALSO}
-            places = spelt | places
-            code = pc.index_in(text(cells), value_set=pa.array(list(places), TEXT))
-            where = np.append(np.array(list(places.values()), np.int64), MISSING)
-            return where[code.fill_null(len(places)).to_numpy(zero_copy_only=False)]
+            indices = {name: index for index, name in enumerate(names)}
+            spelt = {_ALSO[name]: at for name, at in indices.items() if name in _ALSO}
+            indices = spelt | indices
+            code = pc.index_in(text(cells), value_set=pa.array(list(indices), TEXT))
+            where = np.append(np.array(list(indices.values()), np.int64), MISSING)
+            return where[code.fill_null(len(indices)).to_numpy(zero_copy_only=False)]
         case Integer(low=low, high=high):
             numbers = number(cells)
             with np.errstate(invalid="ignore"):

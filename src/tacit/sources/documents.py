@@ -108,9 +108,9 @@ def bounded(counts: np.ndarray, lengths: np.ndarray, most: int) -> np.ndarray:
     A document that is too long is weighted down to the longest that is allowed.
     """
     counts = np.clip(counts, 0.0, float(most))
-    place = np.repeat(np.arange(len(lengths)), lengths)
-    total = np.bincount(place, weights=counts, minlength=len(lengths))
-    return counts * np.minimum(1.0, most / np.maximum(total, 1.0))[place]
+    document = np.repeat(np.arange(len(lengths)), lengths)
+    total = np.bincount(document, weights=counts, minlength=len(lengths))
+    return counts * np.minimum(1.0, most / np.maximum(total, 1.0))[document]
 
 
 def open_documents(matrix: Any, schema: Schema, owners: Any) -> DocumentSource:

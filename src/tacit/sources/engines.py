@@ -38,14 +38,14 @@ def stored(table: Any) -> Any:
             "Parquet path."
         )
     found = op.source.con.execute(_NAMED, [op.name, op.namespace.catalog, op.namespace.database])
-    places = found.fetchall()  # proof: cells
-    if len(places) != 1:
+    tables = found.fetchall()  # proof: cells
+    if len(tables) != 1:
         raise SourceError(
-            f"Expected one table or view named {op.name!r}, found {len(places)}: give its schema, "
+            f"Expected one table or view named {op.name!r}, found {len(tables)}: give its schema, "
             f'as in con.table({op.name!r}, database="main").'
         )
-    catalog, schema, definition, kind = places[0]
-    if definition is None or kind != "duckdb":
+    catalog, schema, definition, engine = tables[0]
+    if definition is None or engine != "duckdb":
         raise SourceError(
             f"Expected a table that DuckDB stores; {op.name!r} is a view or in another database, "
             'which may fail for a single cell. Write con.create_table("name", con.table("view")) '

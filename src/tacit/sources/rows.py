@@ -80,8 +80,8 @@ def units_of(
         tickets = _tickets(names.dictionary, whose, [c[order[crowded]] for c in contents])
         by_ticket = np.lexsort((tickets, whose))
         begins = np.flatnonzero(_begins(whose[by_ticket]))
-        place = np.arange(whose.size) - np.repeat(begins, np.diff(np.append(begins, whose.size)))
-        keep[crowded[by_ticket]] = place < most
+        rank = np.arange(whose.size) - np.repeat(begins, np.diff(np.append(begins, whose.size)))
+        keep[crowded[by_ticket]] = rank < most
     return order[keep], _begins(person[keep]).astype(np.int64)
 
 

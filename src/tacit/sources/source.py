@@ -121,15 +121,15 @@ def check_column(name: str, values: Any, schema: Schema) -> None:
         _check_type(name, declared, schema)
 
 
-def _check_names(kind: str, names: Sequence[str], wanted: Sequence[str]) -> None:
+def _check_names(what: str, names: Sequence[str], wanted: Sequence[str]) -> None:
     for name in wanted:
         if names.count(name) > 1:
-            raise SourceError(f"{kind} has more than one column {name!r}.")
+            raise SourceError(f"{what} has more than one column {name!r}.")
         if name not in names:
             # No more than that: a file without a header would have its first record quoted.
             alike = [other for other in names if _letters(other) == _letters(name)]
             hint = f"; did you mean {alike[0]!r}?" if alike else "."
-            raise SourceError(f"{kind} has no column {name!r}{hint}")
+            raise SourceError(f"{what} has no column {name!r}{hint}")
 
 
 def _letters(name: object) -> str:

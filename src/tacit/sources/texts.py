@@ -72,8 +72,8 @@ class TextSource:
                 owners.append(owner(cells))
                 contents.append(digests(found))
             for some in _slices(found):
-                place, word, counts = word_counts(some, self.column.vocabulary)
-                lengths.append(np.bincount(place, minlength=len(some)).astype(np.int64))
+                document, word, counts = word_counts(some, self.column.vocabulary)
+                lengths.append(np.bincount(document, minlength=len(some)).astype(np.int64))
                 shares = bounded(counts.astype(float), lengths[-1], self.column.max_length)
                 words.write(word.astype(np.int32).tobytes())
                 weights.write(shares.tobytes())
@@ -105,7 +105,7 @@ def _groups(kept: np.ndarray, lengths: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def _ranges(first: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """All places from `first` on, `lengths` of them, one range after the other."""
+    """All indices from `first` on, `lengths` of them, one range after the other."""
     ends = np.cumsum(lengths)
     return np.arange(ends[-1] if ends.size else 0) + np.repeat(first - ends + lengths, lengths)
 
