@@ -42,11 +42,11 @@ _ROUNDS = 60
 
 @dataclass(eq=False)
 class Cell:
-    """A noisy count; `place` is its column in the draws, `power` the likelihood's exponent."""
+    """A noisy count; `index` is its column in the draws, `power` the likelihood's exponent."""
 
     seen: float
     law: Law
-    place: int
+    index: int
     power: float = 1.0
     low: float = 0.0
     high: float = 0.0
@@ -65,9 +65,9 @@ class Divided:
 
 @dataclass(eq=False)
 class Alike:
-    """Rows divided in several ways, by different columns."""
+    """Alternative divisions of the same rows, by different columns."""
 
-    ways: tuple[Node, ...]
+    divisions: tuple[Node, ...]
 
 
 Node = Cell | Divided | Alike
@@ -101,7 +101,7 @@ def _cells(node: Node) -> list[Cell]:
     match node:
         case Cell():
             return [node]
-        case Divided(parts=below) | Alike(ways=below):
+        case Divided(parts=below) | Alike(divisions=below):
             return [cell for part in below for cell in _cells(part)]
 
 
@@ -110,7 +110,7 @@ def _settle(cells: list[Cell], pilot: np.ndarray, most: float) -> bool:
     grown = False
     for cell in cells:
         width = cell.high - cell.low + 1
-        drawn = pilot[:, cell.place]
+        drawn = pilot[:, cell.index]
         if cell.low > 0 and drawn.min() < cell.low + width / 5:
             cell.low, grown = max(cell.low - width, 0.0), True
         if cell.high < most and drawn.max() > cell.high - width / 5:
@@ -140,13 +140,13 @@ def _likelihood(node: Node, block: int) -> Weights | None:
             law = Law(node.law.family, node.law.scale / block)
             return Weights(int(s[0]), node.power * law.log(node.seen / block - s))
         case Alike():
-            ways = [_likelihood(way, block) for way in node.ways]
-            known = [way for way in ways if way is not None]
-            low = max((way.low for way in known), default=0)
-            high = min((way.high for way in known), default=0)
-            if len(known) < len(ways) or low > high:
+            below = [_likelihood(division, block) for division in node.divisions]
+            known = [weights for weights in below if weights is not None]
+            low = max((weights.low for weights in known), default=0)
+            high = min((weights.high for weights in known), default=0)
+            if len(known) < len(below) or low > high:
                 return None
-            return Weights(low, np.sum([_within(way, low, high).log for way in known], axis=0))
+            return Weights(low, np.sum([_within(w, low, high).log for w in known], axis=0))
         case Divided():
             return _divided(node, block)
 
@@ -260,12 +260,12 @@ def _down(
     """Divide the rows of each draw."""
     match node:
         case Cell():
-            out[:, node.place] = rows
+            out[:, node.index] = rows
             if block > 1:
-                out[:, node.place] = within_blocks(rows[:, None], [prior], block, rng)[:, 0]
+                out[:, node.index] = within_blocks(rows[:, None], [prior], block, rng)[:, 0]
         case Alike():
-            for way in node.ways:
-                _down(way, rows, prior, out, block, rng)
+            for division in node.divisions:
+                _down(division, rows, prior, out, block, rng)
         case Divided():
             node.about = float(block * rows.mean())
             left = rows

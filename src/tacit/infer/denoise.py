@@ -78,39 +78,39 @@ def _prior_weights(
 
 
 @_inlined
-def _likelihood(value: Any, scale: Any, grid: Any, sharp: Any, out: Any) -> None:
+def _likelihood(value: Any, scale: Any, grid: Any, inverse_sd: Any, out: Any) -> None:
     """Write the likelihood of one number at each grid point to `out`, up to a factor.
 
-    A grid point is a normal law as wide as points are apart. `sharp` receives 1 / the standard
+    A grid point is a normal law as wide as points are apart. `inverse_sd` receives 1 / the standard
     deviation of a noisy number at each point.
     """
     for g in range(grid.size):
         here = grid[g] * scale
-        sharp[g] = _F(1) / np.sqrt(_F(1) + _WIDTH * _WIDTH * here * here)
-        far = (value - here) * sharp[g]
-        out[g] = far * far
+        inverse_sd[g] = _F(1) / np.sqrt(_F(1) + _WIDTH * _WIDTH * here * here)
+        distance = (value - here) * inverse_sd[g]
+        out[g] = distance * distance
     least = out[0]
     for g in range(grid.size):  # a separate loop: together the two do not vectorise
         least = out[g] if out[g] < least else least
-    _exponentiate(out, least, sharp)
+    _exponentiate(out, least, inverse_sd)
 
 
 @_not_inlined
-def _exponentiate(out: Any, least: Any, sharp: Any) -> None:
+def _exponentiate(out: Any, least: Any, inverse_sd: Any) -> None:
     """Turn squared distances into likelihoods; inlined in `_likelihood` it does not vectorise."""
     for g in range(out.size):
         likelihood = exp_below(_F(0.5) * (least - out[g]))
         # Flushed to 0: avoids float32 denormals, ~20x slower (`tacit.kernels.mixing`).
-        out[g] = sharp[g] * likelihood if likelihood > _NEGLIGIBLE else _F(0)
+        out[g] = inverse_sd[g] * likelihood if likelihood > _NEGLIGIBLE else _F(0)
 
 
 @_compiled
 def _likelihoods(seen: Any, scale: Any, grid: Any) -> Any:
     out = np.zeros((seen.size, grid.size), np.float32)
     for part in numba.prange(_PARTS):
-        sharp = np.zeros(grid.size, np.float32)
+        inverse_sd = np.zeros(grid.size, np.float32)
         for i in range(part * seen.size // _PARTS, (part + 1) * seen.size // _PARTS):
-            _likelihood(seen[i], scale[i], grid, sharp, out[i])
+            _likelihood(seen[i], scale[i], grid, inverse_sd, out[i])
     return out
 
 
@@ -119,19 +119,19 @@ def _posterior(seen: Any, scale: Any, grid: Any, bins: Any, prior: Any) -> Any:
     """Return posterior means and standard deviations given the prior weights."""
     mean, spread = np.zeros(seen.size, np.float32), np.zeros(seen.size, np.float32)
     for part in numba.prange(_PARTS):
-        likelihood, sharp = np.zeros(grid.size, np.float32), np.zeros(grid.size, np.float32)
+        likelihood, inverse_sd = np.zeros(grid.size, np.float32), np.zeros(grid.size, np.float32)
         for i in range(part * seen.size // _PARTS, (part + 1) * seen.size // _PARTS):
             value, b = seen[i], bins[i]
-            _likelihood(value, scale[i], grid, sharp, likelihood)
+            _likelihood(value, scale[i], grid, inverse_sd, likelihood)
             total, first, second = _F(1e-30), _F(0), _F(0)
             for g in range(grid.size):
-                known = sharp[g] * sharp[g]
-                off = (value - grid[g] * scale[i]) * known
+                shrinkage = inverse_sd[g] * inverse_sd[g]
+                score = (value - grid[g] * scale[i]) * shrinkage
                 weight = prior[b, g] * likelihood[g]
                 total += weight
-                first += weight * off
-                second += weight * (off * off + _F(1) - known)
-            first, second = first / total, second / total
+                first += weight * score
+                second += weight * (score * score + _F(1) - shrinkage)
+            first, second = first / total, second / total  # Tweedie: mean = value - score
             mean[i] = max(value - first, _F(0))
             spread[i] = np.sqrt(max(second - first * first, _F(0)))
     return mean, spread
@@ -180,12 +180,12 @@ def class_sums(
     sum. The sum over classes is `n` where that is known. With standard normal `noise` (draw, class,
     level), the results are draws.
     """
-    known = 1 / np.diff([*first, values.shape[-1]])  # precision of a feature's sum
+    precision = 1 / np.diff([*first, values.shape[-1]])  # of a feature's sum
 
     def rows_of(cells: np.ndarray) -> np.ndarray:
-        return np.asarray(np.add.reduceat(cells, first, axis=-1) @ known / known.sum())
+        return np.asarray(np.add.reduceat(cells, first, axis=-1) @ precision / precision.sum())
 
-    rows_sd = sd * known.sum() ** -0.5
+    rows_sd = sd * precision.sum() ** -0.5
     # A sample of rows does not add up to n.
     is_sum = n is not None and abs(rows_of(values).sum() - n) < 5 * rows_sd * len(values) ** 0.5
 

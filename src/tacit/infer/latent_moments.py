@@ -193,14 +193,14 @@ def draw_rows(
 ) -> np.ndarray:
     """Return draws of the moment matrix, shape (chains * draws, D + 1, D + 1).
 
-    If the number of rows is not known there are places for as many as there can be, and an empty
-    place is a row of zeros.
+    If the number of rows is not known there are slots for as many as there can be, and an empty
+    slot is a row of zeros.
     """
     rng = np.random.default_rng(seed)
     latent = seen.rows is None
     n, size = int(seen.most if seen.rows is None else seen.rows), seen.columns + 1
     log_taken, taken = np.zeros(n + 1), np.arange(n + 1.0)
-    if latent:  # the log prior of one subset of the places being rows, by its size
+    if latent:  # the log prior of one subset of the slots being rows, by its size
         subsets = gammaln(n + 1) - gammaln(taken + 1) - gammaln(n - taken + 1)
         log_taken = log_rows_prior(seen.units, 1)(taken) - subsets
     kept = np.empty((draws, chains, size, size))

@@ -176,14 +176,14 @@ class Frame:
         )
 
 
-def slices_of(size: int, clear: float) -> np.ndarray:
+def slices_of(size: int, signal_to_noise: float) -> np.ndarray:
     """Return the number of parts that each direction is cut into.
 
-    `clear` is the signal-to-noise ratio: rows of a component / noise of a part's count.
+    `signal_to_noise` is rows of a component / noise of a part's count.
     """
     cut = min(size, _SLICED)
     slices = np.ones(size, np.int64)
-    slices[:cut] = int(np.clip(clear ** (1 / cut), 1, 6))
+    slices[:cut] = int(np.clip(signal_to_noise ** (1 / cut), 1, 6))
     return slices
 
 

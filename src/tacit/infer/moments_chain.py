@@ -158,9 +158,9 @@ def _log_at(t, what, line, factors, last, heavy, facts, limits):  # type: ignore
     if what == _CORNER:
         log = _log_rows(line[last, 0] + t, facts, limits) + line[last, 1] * t
     for k in range(factors):
-        curve = 0.0 if what == _CORNER else line[k, 2]
+        quadratic = 0.0 if what == _CORNER else line[k, 2]
         power = line[k, 0] + (t * line[k, 2] if what == _CORNER else 0.0)
-        growth = 1 + step * (line[k, 1] + step * curve)
+        growth = 1 + step * (line[k, 1] + step * quadratic)
         if not growth > 0:
             return -np.inf
         log += power * np.log(growth)
@@ -316,46 +316,46 @@ def _times_column(inverses, k, size, matrix, j, z):  # type: ignore[no-untyped-d
 
 
 @_compiled
-def _log_times(t, kind, matrix, given, out, scratch):  # type: ignore[no-untyped-def]
+def _log_times(t, move, matrix, given, out, scratch):  # type: ignore[no-untyped-def]
     """Take e^t times the rows, and return the log density there with the move's Jacobian.
 
-    kind 0: their values stay; 1: they grow e^(-t/2)-fold, and the products stay; 2: they shift,
+    move 0: their values stay; 1: they grow e^(-t/2)-fold, and the products stay; 2: they shift,
     and the sums stay.
     """
     size, times, root = matrix.shape[0], math.exp(t), math.exp(0.5 * t)
     entries = 0.5 * size * (size + 1)
     out[0, 0] = matrix[0, 0] * times
     for a in range(1, size):
-        sums = times if kind == 0 else (root if kind == 1 else 1.0)
+        sums = times if move == 0 else (root if move == 1 else 1.0)
         out[0, a] = out[a, 0] = matrix[0, a] * sums
         for b in range(1, size):
             out[a, b] = matrix[a, b]
-            if kind != 1:
+            if move != 1:
                 out[a, b] *= times
-            if kind == 2:
+            if move == 2:
                 out[a, b] += matrix[0, a] * matrix[0, b] / matrix[0, 0] * (1 / times - times)
-    jacobian = (entries, 0.5 * (size + 1), entries - (size - 1))[kind]
+    jacobian = (entries, 0.5 * (size + 1), entries - (size - 1))[move]
     return jacobian * t + _log_all(out, given, scratch)
 
 
 @_compiled
-def _move_number(kind, width, state, given):  # type: ignore[no-untyped-def]
+def _move_number(move, width, state, given):  # type: ignore[no-untyped-def]
     """Slice-sample a move of the number of rows."""
     matrix, _, _, _, (out, scratch) = state
-    level = _log_times(0.0, kind, matrix, given, out, scratch) - np.random.exponential(1.0)
+    level = _log_times(0.0, move, matrix, given, out, scratch) - np.random.exponential(1.0)
     left = -width * np.random.random()
     right = left + width
     steps = np.random.randint(_STEPS)
     others = _STEPS - 1 - steps
-    while steps > 0 and _log_times(left, kind, matrix, given, out, scratch) > level:
+    while steps > 0 and _log_times(left, move, matrix, given, out, scratch) > level:
         left -= width
         steps -= 1
-    while others > 0 and _log_times(right, kind, matrix, given, out, scratch) > level:
+    while others > 0 and _log_times(right, move, matrix, given, out, scratch) > level:
         right += width
         others -= 1
     for _ in range(60):
         t = left + (right - left) * np.random.random()
-        if _log_times(t, kind, matrix, given, out, scratch) > level:
+        if _log_times(t, move, matrix, given, out, scratch) > level:
             matrix[:] = out
             return t
         if t < 0:
@@ -386,8 +386,8 @@ def run(state, widths, given, kept, warm_up, seed):  # type: ignore[no-untyped-d
             pair = (pair + 1) % (size * (size - 1))
             t = _move_rows(i, j, rows[i, j], state, given)
             rows[i, j] += learn * (_WIDE * abs(t) - rows[i, j])
-        for kind in range(3 if latent else 0):
-            t = _move_number(kind, numbers[kind], state, given)
-            numbers[kind] += learn * (_WIDE * abs(t) - numbers[kind])
+        for move in range(3 if latent else 0):
+            t = _move_number(move, numbers[move], state, given)
+            numbers[move] += learn * (_WIDE * abs(t) - numbers[move])
         if sweep >= warm_up:
             kept[sweep - warm_up] = matrix

@@ -43,7 +43,7 @@ class Seen:
     whole: bool
 
     def levels(self, column: str) -> int:
-        """Without the missing ones."""
+        """Levels excluding missing."""
         labels = self.labels[self.columns.index(column)]
         return len(labels) - (None in labels)
 
@@ -150,12 +150,12 @@ def _aware(
     return [counts[id(table)] for table in tables]
 
 
-Branch = tuple[Seen, tuple[tuple[str, int], ...], int]  # a table, where in it, its first place
+Branch = tuple[Seen, tuple[tuple[str, int], ...], int]  # a table, where in it, its first index
 
 
 def _tree(branches: Sequence[Branch], order: Sequence[str], prior: float) -> Node:
-    """The rows at one place of the tree, divided in as many ways as there are next columns."""
-    ways: list[Node] = []
+    """The rows at one node of the tree, with a division by each of the next columns."""
+    divisions: list[Node] = []
     nexts: list[tuple[str, Branch]] = []
     for branch in branches:
         table, at, first = branch
@@ -163,13 +163,13 @@ def _tree(branches: Sequence[Branch], order: Sequence[str], prior: float) -> Nod
         if left:
             nexts.append((left[0], branch))
         else:
-            index = tuple(dict(at)[c] for c in table.columns)
-            place = first + int(np.ravel_multi_index(index, table.value.shape))
-            ways.append(Cell(float(table.value[index]), table.law, place, table.power))
+            cell = tuple(dict(at)[c] for c in table.columns)
+            index = first + int(np.ravel_multi_index(cell, table.value.shape))
+            divisions.append(Cell(float(table.value[cell]), table.law, index, table.power))
     nexts.sort(key=lambda pair: order.index(pair[0]))
     for column, group in groupby(nexts, key=lambda pair: pair[0]):
-        ways.append(_divided(column, [branch for _, branch in group], order, prior))
-    return ways[0] if len(ways) == 1 else Alike(tuple(ways))
+        divisions.append(_divided(column, [branch for _, branch in group], order, prior))
+    return divisions[0] if len(divisions) == 1 else Alike(tuple(divisions))
 
 
 def _divided(column: str, branches: Sequence[Branch], order: Sequence[str], prior: float) -> Node:

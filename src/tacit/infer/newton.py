@@ -24,7 +24,7 @@ import numpy as np
 _RIDGES = np.geomspace(1e-4, 1e5, 120)
 _PRIOR_WEIGHT = 2.0  # of the prior in the estimated variance, in coefficients
 _EDGE = 0.35  # damping of a step, as a share of the largest eigenvalue of the noise alone
-_CLEAR, _LEAST = 1.5, 0.4  # intermediate steps: curvature / noise that needs less damping, to 0.4
+_SIGNAL, _LEAST = 1.5, 0.4  # intermediate steps: curvature / noise that needs less damping, to 0.4
 _LONGEST = 8.0  # norm of one step: no row's log odds change by more
 
 
@@ -64,8 +64,8 @@ class NoisyGradient:
 class Curvature:
     """A negative Hessian of the log-likelihood, released with symmetric normal noise.
 
-    The noise has standard deviation `sd` on the diagonal and sd / sqrt(2) off it. It pushes the
-    eigenvalues apart; `shrunk` undoes this.
+    The noise has standard deviation `sd` on the diagonal and sd / sqrt(2) off it. It spreads the
+    eigenvalues; `shrunk` undoes this.
     """
 
     matrix: np.ndarray
@@ -97,12 +97,12 @@ class Curvature:
     ) -> np.ndarray:
         """Return the end of a damped Newton step.
 
-        Intermediate steps are damped less, since later ones average their noise out.
+        Damping, less in intermediate steps whose noise averages out, keeps s = ridge theta fixed.
         """
         values, vectors = self.eigen
         damping = _EDGE * np.sqrt(2 * len(values)) * self.sd
         if intermediate:
-            damping *= np.clip(_CLEAR * self.sd / self.shrunk.mean(), _LEAST, 1.0)
+            damping *= np.clip(_SIGNAL * self.sd / self.shrunk.mean(), _LEAST, 1.0)
         away = vectors.T @ (gradient.value - ridge * gradient.at)
         away /= np.maximum(values, 0.0) + damping + ridge
         return gradient.at + vectors @ away
@@ -169,8 +169,8 @@ def draw(
     spreads = spread * np.sqrt(weight / rng.chisquare(weight, count))
     h = curvature.shrunk
     sd = np.sqrt(h + variance + (ridge * spreads[:, None]) ** 2)
-    off = sd * rng.standard_normal(sd.shape) + rng.standard_normal((count, 1)) * along
-    return centre + off / (h + ridge) @ axes.T
+    errors = sd * rng.standard_normal(sd.shape) + rng.standard_normal((count, 1)) * along
+    return centre + errors / (h + ridge) @ axes.T
 
 
 def eigen_floored(

@@ -37,7 +37,7 @@ MAX_STATES = 20_000
 
 
 class Field(NamedTuple):
-    """All states: `cell[x, c]` is the place of state x among the cells of clique c."""
+    """All states: `cell[x, c]` is the index of state x among the cells of clique c."""
 
     cell: np.ndarray
     stride: np.ndarray
@@ -90,8 +90,8 @@ def draw_field(
     """
     rng = np.random.default_rng(sampling.seed)
     tables = [_table(release, clique) for clique in cliques]
-    places = [tuple(columns.index(name) for name in clique) for clique in cliques]
-    field = Field.of(_levels(columns, tables), places)
+    indices = [tuple(columns.index(name) for name in clique) for clique in cliques]
+    field = Field.of(_levels(columns, tables), indices)
     rows = known_rows(release, None)
     # Noise too narrow to hide a single row leaves the counts known.
     if sampling.noise == "plugin" or all(table.law.reach < 1 for table in tables):
@@ -124,7 +124,7 @@ def draw_field(
         for table, part in zip(tables, _split(theta, [table.value.shape for table in tables]))
     ]
     levels = [len(release.schema[name].labels) for name in columns]
-    margins, codes = _margins(Field.of(levels, places), potentials, rng)
+    margins, codes = _margins(Field.of(levels, indices), potentials, rng)
     return margins, potentials, totals, dict(zip(columns, np.unravel_index(codes, levels)))
 
 
@@ -195,11 +195,11 @@ def sample_field(
     variance = seen.scale**2 * (2.0 if seen.heavy else 1.0) / seen.power
     fixed = rows.least == rows.most
     # Each clique's cells add up to the number of rows.
-    kind = np.zeros(field.cells, dtype=int)
-    for c, places in enumerate(field.cell.T):
-        kind[places] = c
-    weight = 1 / np.bincount(kind, variance)
-    about = float((np.bincount(kind, seen.value) * weight).sum() / weight.sum())
+    clique = np.zeros(field.cells, dtype=int)
+    for c, cells in enumerate(field.cell.T):
+        clique[cells] = c
+    weight = 1 / np.bincount(clique, variance)
+    about = float((np.bincount(clique, seen.value) * weight).sum() / weight.sum())
     most = np.inf if rows.most is None else rows.most
     n = float(rows.least) if fixed else float(np.clip(about, max(rows.least, 1), max(most, 1)))
     theta, factor, wide = _mode(field, seen.value, variance, n, sd)
@@ -214,7 +214,7 @@ def _mode(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The mode of theta, and roots of its covariance given the rows and given noisy cells.
 
-    Counts are taken as normal here, which only places the chain and scales its steps.
+    Counts are taken as normal here, which only locates the chain and scales its steps.
     """
     theta, flat, noise = np.zeros(field.cells), np.eye(field.cells) / sd**2, np.diag(variance)
     for _ in range(50):

@@ -44,7 +44,7 @@ def exceeds_noise_edge(pairs: np.ndarray, count: int, sd: float) -> bool:
     """Return whether `count` eigenvalues of the centred matrix exceed those of noise alone.
 
     Symmetric noise of standard deviation `sd` has eigenvalues up to 2 sd sqrt(size) (Wigner's
-    semicircle law). A theme below this edge cannot be found.
+    semicircle law). A topic below this edge cannot be found.
     """
     size = len(pairs)
     count = min(count, size)
@@ -161,20 +161,20 @@ def log_probability(documents: csr_matrix, theta: np.ndarray, topics: np.ndarray
 
 
 def completion(
-    documents: csr_matrix, topics: np.ndarray, alpha: float, rng: np.random.Generator, **how: Any
+    documents: csr_matrix, topics: np.ndarray, alpha: float, rng: np.random.Generator, **kwargs: Any
 ) -> float:
     """Return the perplexity of half of each document's words, given the other half."""
     known, scored = halves(documents, rng)
-    gamma = mixtures(known, topics, alpha, **how)
+    gamma = mixtures(known, topics, alpha, **kwargs)
     theta = gamma / gamma.sum(axis=1, keepdims=True)
     return float(np.exp(-log_probability(scored, theta, topics).sum() / scored.sum()))
 
 
-def bound(documents: csr_matrix, topics: np.ndarray, alpha: float, **how: Any) -> float:
+def bound(documents: csr_matrix, topics: np.ndarray, alpha: float, **kwargs: Any) -> float:
     """Return the perplexity of the variational bound (Hoffman et al. 2010, equation 16)."""
     if np.all(topics == topics[:, :1]):  # equal topics are one topic, whose bound is tight
         topics, alpha = topics[:, :1], alpha * topics.shape[1]
-    gamma = mixtures(documents, topics, alpha, **how).astype(float)
+    gamma = mixtures(documents, topics, alpha, **kwargs).astype(float)
     total = gamma.sum(axis=1, keepdims=True)
     log_theta = digamma(gamma) - digamma(total)
     count = gamma.shape[1]
