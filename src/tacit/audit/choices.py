@@ -1,4 +1,4 @@
-"""Exact audits of choices: votes, annealed runs, and the steps of a walk."""
+"""Exact audits of choices: votes, annealed runs, and the steps of a chain."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _barker_game() -> Game:
     """A step down from log odds 7 to 5, where a failure says nearly all that its clip allows."""
     schema = _schema("add_remove")
     walk = BetaBernoulli("x", success="b").walk(schema)
-    log_prior = -0.5  # some prior's
+    log_prior = -0.5  # of an arbitrary prior
     here, there = np.array([7.0]), np.array([5.0])
     query = barker_query(walk, here, there, 2 * walk.max_gradient, log_prior)
     resolved = resolve_choice(query, schema)

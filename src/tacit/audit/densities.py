@@ -24,7 +24,7 @@ from tacit.wall.noise import os_entropy
 
 _WIDTH = 2.0
 _CELLS = (-1.0, 0.3, 1.0, np.nan)
-_PLACES = np.linspace(-1, 1, 41)[:, None]
+_POINTS = np.linspace(-1, 1, 41)[:, None]
 _FEW = np.array([[-1.0], [-0.2], [0.3], [1.0]])
 _ENOUGH = 250  # of a chain's draws
 
@@ -56,8 +56,8 @@ def _game(region: Points | Box, neighbours: Neighbours) -> Game:
     schema = _schema(neighbours)
     calibration = calibrate_density(Exponential(1), _query(region), schema)
     finite = isinstance(region, Points)
-    places = _FEW if finite else _PLACES
-    outcomes = Outcomes(np.zeros(len(places)), np.eye(len(places)))
+    points = _FEW if finite else _POINTS
+    outcomes = Outcomes(np.zeros(len(points)), np.eye(len(points)))
     # Compiled when it is first played.
     several = cache(lambda draws: resolve_density(_query(region, draws), schema))
     single = cache(lambda: np.array([_scores(several(1), [cell]) for cell in _CELLS]))
@@ -76,14 +76,14 @@ def _game(region: Points | Box, neighbours: Neighbours) -> Game:
             drawn = [many.sample(statistic, noise, os_entropy) for _ in times]
             return chi_square(np.concatenate(drawn), log_law)
         at = region.parameters(many.sample(statistic, noise, os_entropy) * noise[0].grid)
-        return kolmogorov(at, _PLACES[:, 0], log_law)
+        return kolmogorov(at, _POINTS[:, 0], log_law)
 
     def uncut() -> float:
-        rows = -6 * np.abs(np.nan_to_num(_CELLS)[:, None] - places[:, 0])
+        rows = -6 * np.abs(np.nan_to_num(_CELLS)[:, None] - points[:, 0])
         return outcomes.largest_loss(rows, 1, neighbours, calibration.noise[0].scale)
 
-    kind = "draw among points" if finite else "chain of a log-likelihood, its target"
-    game = partial(exact_game, f"{kind}, {neighbours}", calibration, loss, p_value)
+    name = "draw among points" if finite else "chain of a log-likelihood, its target"
+    game = partial(exact_game, f"{name}, {neighbours}", calibration, loss, p_value)
     if neighbours == "add_remove":
         return game("width not enforced", uncut)
     twin = calibrate_density(Exponential(1), _query(region), _schema("add_remove"))
@@ -91,9 +91,9 @@ def _game(region: Points | Box, neighbours: Neighbours) -> Game:
 
 
 def _scores(resolved: ChoiceAnswer | DensityAnswer, cells: list[float]) -> np.ndarray:
-    """What rows say for each place, by the wall's own integers."""
+    """The score of each point, by the wall's own integers."""
     source = open_data({"x": np.array(cells)}, resolved.schema)
     statistic = resolved.evaluate(source, ())
     if isinstance(statistic, DensityData):
-        return np.array([resolved.score(place, statistic.data) for place in _PLACES])
+        return np.array([resolved.score(point, statistic.data) for point in _POINTS])
     return statistic.integers * resolved.scores.exact()[0].grid

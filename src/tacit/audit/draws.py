@@ -172,8 +172,8 @@ def draws_p_value(
     simplex = Simplex.of(len(law.prior), law.truncation)
     at = concentration(resolved.query, np.array(counts), temperature)
     weight = np.exp(simplex.log_weight + simplex.log_density(at))
-    first, place = np.unique(simplex.theta[:, 0], return_inverse=True)
-    mass = np.bincount(place, weight)
+    first, index = np.unique(simplex.theta[:, 0], return_inverse=True)
+    mass = np.bincount(index, weight)
     below = (np.cumsum(mass) - mass / 2) / mass.sum()
     return float(kstest(drawn, lambda x: np.interp(x, first, below)).pvalue)
 
@@ -184,11 +184,11 @@ def sampled(
     """At least so many of the wall's draws of a statistic, on their grid, one in a row."""
     noise = (Noise("draw", temperature, resolved.exact()[0].grid),)
     each = resolved.blocks[0].shape[0]
-    steps = [
+    integers = [
         resolved.sample(statistic, noise, os_entropy).reshape(each, -1)
         for _ in range(-(-size // each))
     ]
-    return np.concatenate(steps) * noise[0].grid
+    return np.concatenate(integers) * noise[0].grid
 
 
 def _mean_and_sd(
@@ -199,9 +199,9 @@ def _mean_and_sd(
     assert isinstance(law, BoundedNormal)
     total = at_high - at_low
     moments = np.array([[at_low + at_high, total], [total, 0.0]])
-    slope, curve = normal_law(resolved.query, moments, temperature, resolved.schema)
+    gradient, curvature = normal_law(resolved.query, moments, temperature, resolved.schema)
     origin, unit = law.measure(temperature if resolved.query.temper_prior else 1.0)
-    return origin + unit * slope / curve, unit / curve**0.5
+    return origin + unit * gradient / curvature, unit / curvature**0.5
 
 
 def _log_mean_law(

@@ -50,14 +50,14 @@ def largest_loss(
 class Outcomes:
     """What can come out: the score of a data set for each outcome, linear in its statistic.
 
-    `log_prior` is the outcomes' log-weight, `of_steps` (statistic, outcome) what a step adds.
+    `log_prior` is the outcomes' log-weight, `scores` (statistic, outcome) what 1 of it adds.
     """
 
     log_prior: np.ndarray
-    of_steps: np.ndarray
+    scores: np.ndarray
 
-    def log_law(self, steps: np.ndarray, temperature: float) -> np.ndarray:
-        log = self.log_prior + steps @ self.of_steps / temperature
+    def log_law(self, integers: np.ndarray, temperature: float) -> np.ndarray:
+        log = self.log_prior + integers @ self.scores / temperature
         return log - logsumexp(log, axis=-1, keepdims=True)
 
     def largest_loss(
@@ -78,7 +78,7 @@ class Outcomes:
             for n in range(_FEW + 1)
             for others in combinations_with_replacement(some, n)
         ]
-        log_law = lambda steps: self.log_law(steps, temperature)[:, None]  # noqa: E731
+        log_law = lambda integers: self.log_law(integers, temperature)[:, None]  # noqa: E731
         return largest_loss(log_law, [*few, *(MANY * rows)], units, relation)
 
 
@@ -95,7 +95,7 @@ def chi_square(drawn: np.ndarray, log_law: np.ndarray) -> float:
 
 
 def kolmogorov(drawn: np.ndarray, at: np.ndarray, log_density: np.ndarray) -> float:
-    """The p-value of Kolmogorov and Smirnov's test; the density is linear between the places."""
+    """The p-value of Kolmogorov and Smirnov's test; the density is linear between the points."""
     below = cumulative_trapezoid(np.exp(log_density), at, initial=0)
     return float(kstest(drawn, lambda x: np.interp(x, at, below / below[-1])).pvalue)
 
@@ -127,10 +127,10 @@ def finite_game(
         return outcomes.largest_loss(rows(), each, relation, temperature)
 
     def p_value(temperature: float, runs: int) -> float:
-        steps = rows().sum(axis=0) if drawn_at is None else drawn_at
-        noise, statistic = resolved.at_temperature(temperature), Statistic(steps, 1)
+        integers = rows().sum(axis=0) if drawn_at is None else drawn_at
+        noise, statistic = resolved.at_temperature(temperature), Statistic(integers, 1)
         drawn = np.array([resolved.sample(statistic, noise, os_entropy) for _ in range(runs)])
-        return chi_square(outcome_of(drawn), outcomes.log_law(steps, temperature))
+        return chi_square(outcome_of(drawn), outcomes.log_law(integers, temperature))
 
     calibration = resolved.calibrate(Exponential(1))
     full = f"{name}, {schema.neighbours}"

@@ -75,12 +75,12 @@ def _counts() -> np.ndarray:
     month, a, b = map(list, zip(*_ROWS))
     regions = [str(i) for i in range(len(_ROWS))]
     source = open_data({"region": regions, "month": month, "a": a, "b": b}, schema)
-    steps = resolve_states(_PATHS, schema).evaluate(source, ()).integers
-    return steps.reshape(2, len(_ROWS), _MONTHS, 2).transpose(1, 0, 2, 3)
+    integers = resolve_states(_PATHS, schema).evaluate(source, ()).integers
+    return integers.reshape(2, len(_ROWS), _MONTHS, 2).transpose(1, 0, 2, 3)
 
 
 def _path_number(paths: np.ndarray) -> np.ndarray:
-    """The place of each path among all of them."""
+    """The index of each path among all of them."""
     return paths.reshape(-1, _MONTHS) @ 2 ** np.arange(_MONTHS - 1, -1, -1)
 
 
@@ -123,12 +123,12 @@ def _profiles_game(schema: Schema, mistake: str, broken: float) -> Game:
         return largest_loss(law, bases, rows, schema.neighbours)
 
     def p_value(temperature: float, runs: int) -> float:
-        """The least of four, times four."""
-        steps = np.array([5, 2, 0, 0, 0, 9, 1, 1])
-        noise, statistic = resolved.at_temperature(temperature), Statistic(steps, 1)
+        """Bonferroni p-value of four tests."""
+        integers = np.array([5, 2, 0, 0, 0, 9, 1, 1])
+        noise, statistic = resolved.at_temperature(temperature), Statistic(integers, 1)
         drawn = [resolved.sample(statistic, noise, os_entropy) for _ in range(min(runs, 250))]
         order = np.argsort(_SIMPLEX.theta[:, 1])
-        log = log_law(steps.reshape(4, 2), temperature)[:, order]
+        log = log_law(integers.reshape(4, 2), temperature)[:, order]
         values = np.array(drawn)[:, 1::2].T * noise[0].grid
         return 4 * min(map(kolmogorov, values, [_SIMPLEX.theta[order, 1]] * 4, log))
 
@@ -147,7 +147,7 @@ def _chain_game(schema: Schema) -> Game:
     calibration = resolved.calibrate(Exponential(1))
 
     def log_joint(counts: np.ndarray, temperature: float) -> tuple[np.ndarray, np.ndarray]:
-        """Of a table (month, level): log-densities (path, state, theta) and log P(path)."""
+        """Log-densities (path, state, theta) and log P(path), given a table (month, level)."""
         each, log_path = [], []
         for z in _STATES:
             owned = np.array([counts[np.array(z) == k].sum(axis=0) for k in range(2)])
@@ -169,11 +169,11 @@ def _chain_game(schema: Schema) -> Game:
         return largest_loss(log_law, bases, rows, schema.neighbours)
 
     def p_value(temperature: float, runs: int) -> float:
-        steps = np.array([1, 6, 5, 0])
-        noise, statistic = resolved.at_temperature(temperature), Statistic(steps, 1)
+        integers = np.array([1, 6, 5, 0])
+        noise, statistic = resolved.at_temperature(temperature), Statistic(integers, 1)
         drawn = [resolved.sample(statistic, noise, os_entropy) for _ in range(min(runs, 80))]
         paths = np.array(drawn)[:, :_MONTHS].astype(int)
-        return chi_square(_path_number(paths), log_joint(steps.reshape(2, 2), temperature)[1])
+        return chi_square(_path_number(paths), log_joint(integers.reshape(2, 2), temperature)[1])
 
     name = f"chain of hidden states, its target, {schema.neighbours}"
     half = calibration.noise[0].scale / 2

@@ -138,22 +138,22 @@ def _game(
         geometry=bound.geometry,
     )
 
-    def answers(world: Any, count: int, law: Gaussian | Exact, way: Subsampling) -> np.ndarray:
-        plan = Steps(count, law, way, bound.geometry, query.numbers)
+    def answers(world: Any, count: int, law: Gaussian | Exact, sampling: Subsampling) -> np.ndarray:
+        plan = Steps(count, law, sampling, bound.geometry, query.numbers)
         lease = Public(world, schema).prepay(Plan(plan, delta=DELTA))
         return np.array([lease.release(query).value for _ in range(count)])
 
     def scores(setting: tuple[float, Subsampling], runs: int) -> Scores:
-        multiplier, way = setting
+        multiplier, sampling = setting
         contributions = [
             np.concatenate([answers(unit, 1, Exact(), _ALL) for unit in _units(world)])
             for world in worlds
         ]
         found = []
         for world in worlds:
-            values = answers(world, runs * steps, Gaussian(noise_multiplier=multiplier), way)
+            values = answers(world, runs * steps, Gaussian(noise_multiplier=multiplier), sampling)
             sd = multiplier * bound.unit_norm
-            here, there = (_log_density(values / sd, c / sd, way) for c in contributions)
+            here, there = (_log_density(values / sd, c / sd, sampling) for c in contributions)
             found.append((there - here).reshape(runs, steps).sum(axis=1))
         return found
 

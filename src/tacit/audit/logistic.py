@@ -24,8 +24,8 @@ _FEATURES = tuple(f"x{i}" for i in range(8))
 _RADIUS = 3.0  # of a row with all features at their ends, the constant included
 _LAW = Logistic("y", _FEATURES, precision=1.0)
 _OBJECTIVE, _BARE, _OUTPUT = (
-    LogisticMinimum(_LAW, kind, ridge)
-    for kind, ridge in (("objective", 0.5), ("objective", 0.002), ("output", 0.5))
+    LogisticMinimum(_LAW, perturbed, ridge)
+    for perturbed, ridge in (("objective", 0.5), ("objective", 0.002), ("output", 0.5))
 )
 Score = Callable[[np.ndarray], np.ndarray]
 Tables = tuple[Table, Table]
@@ -34,16 +34,16 @@ Setting = tuple[LogisticDraw | LogisticMinimum, Noise, Score]
 
 def logistic_games() -> list[Game]:
     one, other, none = _rows((1, "yes")), _rows((1, "no")), _rows()
-    # Many rows that only say "no" pull the constant down: where "yes" is a surprise, a row has
+    # Many rows that only say "no" lower the constant: where "yes" is a surprise, a row has
     # its full gradient, and two rows with opposite features differ by nearly twice that.
-    pulled = [(0, "no")] * 300
-    quiet, up, down = (_rows(*pulled, *last) for last in ([], [(1, "yes")], [(-1, "yes")]))
+    negative = [(0, "no")] * 300
+    none_yes, up, down = (_rows(*negative, *last) for last in ([], [(1, "yes")], [(-1, "yes")]))
     return [
         _draw_game("add_remove", (none, one)),
         _draw_game("replace_one", (other, one)),
         _objective_game((other, one)),
         _volume_game((none, one)),
-        _output_game("add_remove", (quiet, up), "noise for the mean of the losses", 1 / 300),
+        _output_game("add_remove", (none_yes, up), "noise for the mean of the losses", 1 / 300),
         _output_game("replace_one", (down, up), "noise for a row more or less", 1 / 2),
     ]
 
@@ -79,9 +79,9 @@ def _volume_game(tables: Tables) -> Game:
 
     def score(ridge: float, theta: np.ndarray) -> np.ndarray:
         at = theta.sum(axis=1) / _RADIUS
-        pull = expit(-at)
-        near, far = (ridge * at - pull) / noise.scale, ridge * at / noise.scale
-        return np.log1p(pull * (1 - pull) / ridge) + (far**2 - near**2) / 2
+        residual = expit(-at)
+        near, far = (ridge * at - residual) / noise.scale, ridge * at / noise.scale
+        return np.log1p(residual * (1 - residual) / ridge) + (far**2 - near**2) / 2
 
     honest, bare = (
         (query, noise, partial(score, query.regularizer)) for query in (_OBJECTIVE, _BARE)
@@ -144,11 +144,11 @@ def _game(
             if noise.family == "discrete_gaussian":  # one minimum, noised again and again
                 many = Statistic(np.tile(statistic.integers, runs), statistic.units)
                 block = Block("theta", (Axis("run", range(runs)), *resolved.blocks[0].axes))
-                steps = [noised(many, (noise,), (block,), os_entropy)]
+                integers = [noised(many, (noise,), (block,), os_entropy)]
             else:
                 times = range(-(-runs // draws))
-                steps = [resolved.sample(statistic, (noise,), os_entropy) for _ in times]
-            theta = np.concatenate(steps).reshape(-1, size)[:runs] * noise.grid
+                integers = [resolved.sample(statistic, (noise,), os_entropy) for _ in times]
+            theta = np.concatenate(integers).reshape(-1, size)[:runs] * noise.grid
             found.append(score(theta))
         return found
 
