@@ -197,10 +197,10 @@ def show(path: LedgerPath) -> None:
 
 
 def _charged(event: dict[str, Any]) -> str:
-    """What was paid for: the noise of one release, or how many steps of which kind."""
+    """What was paid for: the noise of one release, or how many steps, and their mechanism."""
     match event:
         case {"plan": {"steps": [{"mechanism": mechanism}, *_] as steps}}:
-            return f"{sum(int(some['steps']) for some in steps)} steps, {mechanism}"
+            return f"{sum(int(part['steps']) for part in steps)} steps, {mechanism}"
         case {"noise": noise}:
             return str(noise)
         case _:

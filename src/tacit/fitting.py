@@ -1,4 +1,4 @@
-"""The verb: one model, one wall, one way to spend."""
+"""The verb: one model, one wall, one inference method."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def fit(
     Parameters
     ----------
     model
-        What is believed, such as `BetaBernoulli("smoker", success="yes")`.
+        The model, such as `BetaBernoulli("smoker", success="yes")`.
     wall
         A `Wall`, or a `Public` for data that need none.
     how
@@ -93,8 +93,8 @@ def resolve(model: Any, wall: Releaser, how: Any) -> Method[Any]:
 def for_budget(model: Any, wall: Releaser, budget: Budget) -> Method[Any]:
     """What is most accurate within this budget, chosen without the data.
 
-    `PrivateNewton` for a logistic regression: its intervals know the noise, and in accuracy no
-    other method was clearly ahead of it where they were measured side by side
+    `PrivateNewton` for a logistic regression: its intervals include privacy noise, and in accuracy
+    no other method was clearly ahead of it where they were measured side by side
     (docs/logistic-regression.md); `VIPS` for other models with hidden variables; else statistics
     with the mechanism that adds less noise to them.
     """

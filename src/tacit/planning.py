@@ -52,8 +52,8 @@ class FitPlan:
             f"the wall must allow: {', '.join(self.tiers)}",
         ]
         for question, sd in self.noise.items():
-            told = "a draw, no noise added" if sd is None else f"noise of sd {sd:.3g} on a number"
-            lines.append(f"{question}: {told}")
+            text = "a draw, no noise added" if sd is None else f"noise of sd {sd:.3g} on a number"
+            lines.append(f"{question}: {text}")
         return "\n".join(lines)
 
 

@@ -29,9 +29,9 @@ from tacit.spec.schema import Schema
 
 _KNOWN: Mapping[str, Mapping[str, Any]] = {
     "mechanism": {"Laplace": Laplace, "Gaussian": Gaussian},
-    "method": {kind.__name__: kind for kind in METHODS if kind is not Statistics},
+    "method": {each.__name__: each for each in METHODS if each is not Statistics},
     "schedule": SCHEDULES,
-    "subsampling": {kind.__name__: kind for kind in SUBSAMPLING},
+    "subsampling": {each.__name__: each for each in SUBSAMPLING},
 }
 _OPTIONS = tuple(SamplingOptions.__annotations__)
 _SPENT = ("epsilon", "delta")
@@ -39,7 +39,7 @@ _SPENT = ("epsilon", "delta")
 
 @dataclass(frozen=True)
 class Analysis:
-    """One question of a study: its name, model, way to spend, and sampling options."""
+    """One question of a study: its name, model, inference method, and sampling options."""
 
     name: str
     model: Any
@@ -179,16 +179,16 @@ def _how(name: str, facts: dict[str, Any]) -> Any:
     return _made(name, Budget, facts)
 
 
-def _made(name: str, kind: type[Any], facts: Mapping[str, Any]) -> Any:
+def _made(name: str, constructor: type[Any], facts: Mapping[str, Any]) -> Any:
     """A value from options, which are those of its constructor."""
-    options = inspect.signature(kind).parameters
+    options = inspect.signature(constructor).parameters
     for key in facts:
         if key not in options:
             raise StudyError(
-                f"Analysis {name!r}: {kind.__name__} does not take {key}; it may have "
+                f"Analysis {name!r}: {constructor.__name__} does not take {key}; it may have "
                 f"{', '.join(options)}."
             )
-    return kind(**{key: _option(name, key, value) for key, value in facts.items()})
+    return constructor(**{key: _option(name, key, value) for key, value in facts.items()})
 
 
 def _option(name: str, key: str, value: Any) -> Any:

@@ -27,10 +27,9 @@ def simulated_release(
 ) -> Release:
     """What a wall would release if the statistic were `value`: the same law, the same noise.
 
-    `value` is in the order of `Release.value`; for a draw, counts of the levels or the steps of
+    `value` is in the order of `Release.value`; for a draw, counts of the levels or the integers of
     exact moments. The result is stamped "public data".
     """
-
     answer = Answers.of(TIERS).resolve(query, schema)
     noise = law_of(answer, mechanism)
     if noise[0].family == "draw":  # from the statistic itself
