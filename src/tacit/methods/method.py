@@ -1,9 +1,23 @@
-"""What every method is: a value that plans what to spend, asks, and is told.
+"""What every method is: an ask-tell state machine that plans what it spends.
 
-A method holds its options alone. What it needs to know of a fit is the `Task`; what it has learnt
-so far is a state, a record of its own. What it asks and makes of an answer follows from the state,
-so that a run that is repeated with the same answers comes to the same end: that is how runs are
-replayed and resumed (`tacit.methods.run`).
+A method holds its options alone; the `Task` has what it needs to know of a fit, a state what it has
+learnt so far. What it asks and makes of an answer follows from the state, so that a run with the
+same answers comes to the same end: that is how runs are replayed and resumed (`tacit.methods.run`).
+
+What `needs` names in a model (* and then `posterior(release, draws=, chains=, seed=, noise=)`):
+
+    query() -> Query *
+    draw_query(schema, truncation=, draws=, temper_prior=) -> ConjugateDraw or LogisticDraw *
+    likelihood(schema) -> Likelihood *
+    logistic(schema) -> Logistic *
+    gradients(schema) -> Gradients
+    walk(schema) -> Walk, and walk_posterior(release, theta)
+    annealed_posterior(release, p, log_evidence), and draw_query with the law of levels
+    state_chain(truncation=, sweeps=) -> StateChain *, and chain_posterior(sweeps)
+    design(schema, squares=True) -> Design, and vector_posterior(release, theta, noise), features,
+        target, prior_scale
+    variational(schema, setting) -> Variational, and
+        variational_posterior(release, parameters, sums, sampling)
 """
 
 from __future__ import annotations
@@ -42,8 +56,7 @@ class Task:
     private
         Whether the data are behind a wall. Public data allow noise without a guarantee.
     seed
-        Where the public randomness of a method comes from: proposals, and the noise of its steps
-        that is not for privacy.
+        The seed of public randomness: proposals, and noise that is not for privacy.
     """
 
     model: Any
@@ -81,10 +94,10 @@ class Task:
         """Refuse draws= and chains= where the number of draws is part of what is paid for."""
         for what in ("draws", "chains"):
             if self.options.get(what) is not None:
-                said = "" if option is None else f", as many as {option} says"
+                count = "" if option is None else f", as many as {option} says"
                 raise ModelError(
                     f"Expected no {what}= beside {type(method).__name__}: its draws are those that "
-                    f"are paid for{said}."
+                    f"are paid for{count}."
                 )
 
 
@@ -100,7 +113,7 @@ Payment = Once | Plan
 
 @dataclass(frozen=True)
 class Spending:
-    """What a method pays for, in order, and one question of each form that it will ask.
+    """What a method pays for, in order, and one question of each form (or the largest).
 
     Questions are looked at before anything is paid: what the wall would refuse is refused then.
     """
@@ -112,8 +125,8 @@ class Spending:
     def trials(self) -> tuple[tuple[Query, Mechanism], ...]:
         """Each question with a mechanism that it can be quoted for: its own, or one of its form."""
         found: list[Mechanism] = [p.mechanism for p in self.payments if isinstance(p, Once)]
-        steps = [some for p in self.payments if isinstance(p, Plan) for some in p.steps]
-        exact = any(isinstance(some.mechanism, Exact) for some in steps)
+        steps = [part for p in self.payments if isinstance(p, Plan) for part in p.steps]
+        exact = any(isinstance(part.mechanism, Exact) for part in steps)
         for query in self.questions[len(found) :]:
             noise = Gaussian(1, "1e-6") if isinstance(query, BoundedSum) else Exponential(1)
             found.append(Exact() if exact else noise)
@@ -121,12 +134,11 @@ class Spending:
 
 
 class Method(Protocol[State]):
-    """A way to spend. `start`, `ask`, `tell` and `posterior` are run in a loop by `run`.
+    """An inference method. `start`, `ask`, `tell` and `posterior` are run in a loop by `run`.
 
-    `needs` names the functions that a model must have, "this or that" where one of two will do.
-    What they are given and return is said in the method's own file. A method whose answers are
-    large and whose state is not has `save` and `resume` too (`vips.py`): the state in place of old
-    answers under a name.
+    `needs` names the functions that a model must have (the table above), "this or that" where one
+    of two will do. A method whose answers are large and whose state is not has `save` and `resume`
+    too (`vips.py`): the state in place of old answers under a name.
     """
 
     needs: ClassVar[tuple[str, ...]]
@@ -148,7 +160,7 @@ class Method(Protocol[State]):
         ...
 
     def posterior(self, state: State) -> Any:
-        """What the answers say, after the last of them."""
+        """The posterior, after the last answer."""
         ...
 
 
