@@ -51,7 +51,7 @@ def rich(model, held, runs, temperatures):
 
 def powers_of(method, model, held):
     law = model.draw_query(held, truncation=CUT, draws=1, temper_prior=False).law
-    return method.powers(law, held)
+    return method.inverse_temperatures(law, held)
 
 
 def evidences(model, held, repeats, runs=8, temperatures=3, data=DATA):

@@ -172,7 +172,7 @@ def test_every_schedule_reaches_the_posterior(sampler, schedule):
 
 
 def test_the_phase_transition_is_where_the_noises_meet():
-    sizes = PhaseTransition(0.25).sizes(1000, quiet=1e-3, stable=1.0)
+    sizes = PhaseTransition(0.25).sizes(1000, noise_limited=1e-3, stable=1.0)
     assert np.flatnonzero(sizes <= 1e-3 * (1 + 1e-12))[0] + 1 == 250
     np.testing.assert_allclose(sizes[499], 5e-4)
     assert PhaseTransition(0.25).sizes(1000, 1e-3, 2e-3).max() == 2e-3
@@ -441,7 +441,7 @@ def test_nothing_is_charged_for_what_is_refused():
 @pytest.mark.parametrize("sampler", [tacit.SGLD, tacit.methods.SGHMC, tacit.methods.SGNHT])
 def test_a_walk_that_runs_away_says_what_was_charged(sampler):
     behind = wall((1, 1e-5))
-    with pytest.raises(tacit.errors.ModelError, match=r"ran away at step \d+: .* Epsilon 0\.[45]"):
+    with pytest.raises(tacit.errors.ModelError, match=r"diverged at step \d+: .* Epsilon 0\.[45]"):
         tacit.fit(MODEL, behind, sampler(0.5, 1e-6, steps=200, step_size=1e3))
     assert behind.remaining.epsilon < tacit.Budget("0.6").epsilon
 

@@ -1,4 +1,4 @@
-"""Ways to spend, one a file.
+"""Inference methods, one a file.
 
 Options of one name mean the same in every method. `epsilon` and `delta` are what all of it costs.
 `steps` is the length of a loop, of which each step is a question to the wall (in a draw by

@@ -31,12 +31,12 @@ Weights = Literal["choice", "laplace"]
 
 @dataclass(frozen=True)
 class AnnealedImportance:
-    """Draw from hot to cold, weigh the runs by what they passed, and choose among them.
+    """Anneal from prior to posterior, weight runs by importance, and choose among them.
 
     Foulds et al. (2016, supplement C.2). Each run draws once at each of some temperatures; the
-    likelihood's power rises from 0 to epsilon_n / range, the prior stays. With r runs the draws
-    alone would cost r times the paper's sum (Eq. 45 is for one run); here they are composed by
-    bounded range. A model needs `draw_query(schema, ...)` of levels, and `annealed_posterior`.
+    likelihood's inverse temperature rises from 0 to epsilon_n / range, the prior stays. With r runs
+    the draws alone would cost r times the paper's sum (Eq. 45 is for one run); here they are
+    composed by bounded range.
 
     Parameters
     ----------
@@ -85,11 +85,11 @@ class AnnealedImportance:
         law = self._law(task)
         # Before the first temperature stands the prior, which is public.
         prior = np.tile(law.prior, (self.runs, 1))
-        places = truncated_dirichlet.sample(prior, law.truncation, task.rng(0).random)
-        return AnnealedState(task, law, (places,))
+        points = truncated_dirichlet.sample(prior, law.truncation, task.rng(0).random)
+        return AnnealedState(task, law, (points,))
 
     def ask(self, state: AnnealedState) -> Query:
-        if len(state.places) <= self.temperatures:
+        if len(state.points) <= self.temperatures:
             return ConjugateDraw(state.law)
         gains, schema = self._gains(state), state.task.schema
         if self.weights == "choice":
@@ -97,23 +97,23 @@ class AnnealedImportance:
         return linear_scores(state.law, schema, -gains)
 
     def tell(self, state: AnnealedState, release: Release) -> AnnealedState:
-        if len(state.places) > self.temperatures:
+        if len(state.points) > self.temperatures:
             return replace(state, weighing=(*state.weighing, release))
         drawn = (*state.drawn, release.value)
         if len(drawn) < self.runs:
             return replace(state, drawn=drawn)
-        return replace(state, places=(*state.places, np.stack(drawn)), drawn=())
+        return replace(state, points=(*state.points, np.stack(drawn)), drawn=())
 
     def posterior(self, state: AnnealedState) -> Any:
         model, release = state.task.model, state.weighing[-1]
         if self.weights == "choice":
             kept = np.array([int(chosen.value[0]) for chosen in state.weighing])
-            return model.annealed_posterior(release, state.places[-1][kept], None)
+            return model.annealed_posterior(release, state.points[-1][kept], None)
         log = -release.value
         rng = state.task.rng(1)
         kept = rng.choice(self.runs, size=self.runs, p=np.exp(log - logsumexp(log)))
         evidence = np.full(self.runs, logsumexp(log) - np.log(self.runs))
-        return model.annealed_posterior(release, state.places[-1][kept], evidence)
+        return model.annealed_posterior(release, state.points[-1][kept], evidence)
 
     def _law(self, task: Task) -> TruncatedDirichlet:
         law = task.model.draw_query(
@@ -125,17 +125,17 @@ class AnnealedImportance:
 
     def _gains(self, state: AnnealedState) -> np.ndarray:
         """The log weight of run i is the sum over rows of gains[i, level of the row]."""
-        powers = self.powers(state.law, state.task.schema)
-        return np.einsum("j,jik->ik", np.diff(powers), np.log(np.stack(state.places[:-1])))
+        inverse = self.inverse_temperatures(state.law, state.task.schema)
+        return np.einsum("j,jik->ik", np.diff(inverse), np.log(np.stack(state.points[:-1])))
 
-    def powers(self, law: TruncatedDirichlet, schema: Schema) -> np.ndarray:
-        """The likelihood's power at each draw: the inverse of its temperature."""
+    def inverse_temperatures(self, law: TruncatedDirichlet, schema: Schema) -> np.ndarray:
+        """The likelihood's inverse temperature at each draw."""
         draws: list[Any] = [steps.mechanism for steps in self._plan(schema).steps[:-1]]
         each = np.array([float(m.epsilon) for m in draws]) / draw_range(law, schema)
         return np.concatenate([[0.0], np.minimum(1.0, each)])
 
     def _plan(self, schema: Schema) -> Plan:
-        """Colder draws cost more, and the weights as much as the dearest draw."""
+        """Draws at lower temperatures cost more, and the weights as much as the dearest draw."""
         rising = np.arange(1, self.temperatures + 1) / self.temperatures
 
         def make(x: float) -> Plan:
@@ -152,11 +152,11 @@ class AnnealedImportance:
 
 @dataclass(frozen=True)
 class AnnealedState:
-    """Places (run, level) after each temperature, draws at the present one, and weights."""
+    """Points (run, level) after each temperature, draws at the present one, and weights."""
 
     task: Task
     law: TruncatedDirichlet
-    places: tuple[np.ndarray, ...]
+    points: tuple[np.ndarray, ...]
     drawn: tuple[np.ndarray, ...] = ()
     weighing: tuple[Release, ...] = ()
 

@@ -14,7 +14,7 @@ from tacit.spec.mechanisms import Gaussian
 
 @dataclass(frozen=True)
 class NoisyMinimum(OneQuestion):
-    """The options of both. A model needs `logistic(schema)`, its loss as a `Logistic`."""
+    """Options shared by both baselines."""
 
     epsilon: Number | None = None
     delta: Number | None = None

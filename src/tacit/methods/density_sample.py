@@ -1,6 +1,6 @@
 """From a model's log-likelihood and a region to the draw that is asked for.
 
-The width, how much better one place may explain a row than another, is found on synthetic rows
+The width, how much better one point may explain a row than another, is found on synthetic rows
 within the public domain. It is a choice: the wall enforces it, whatever the rows are like.
 """
 
@@ -21,7 +21,7 @@ from tacit.spec.programs import Program
 from tacit.spec.schema import Schema
 
 GRID_POINTS = 1001
-_ROWS, _PLACES = 64, 32
+_ROWS, _TRIED = 64, 32
 _WORK = 10_000  # rows times parameters
 _ROOM = 1 + 1e-6  # single precision is enough for a log-likelihood
 
@@ -42,7 +42,7 @@ def density_query(
     if width is None:
         if not 1e-6 <= spread <= 1e6:
             raise ModelError(
-                "Expected width=, how much better one place may explain a row than another in "
+                "Expected width=, how much better one point may explain a row than another in "
                 f"log-likelihood: on rows within the public domain it is {spread:g}."
             )
         width = spread
@@ -87,41 +87,41 @@ def region_of(truncation: Any, size: int) -> Points | Box | Ball:
 def public_range(
     likelihood: Likelihood, region: Points | Box | Ball, schema: Schema
 ) -> tuple[float, float]:
-    """The least and most by which places differ for a synthetic row: from its best, or the centre.
+    """The least and most by which points differ for a synthetic row: from its best, or the centre.
 
-    Places at the edge are tried along each row's own gradient, where a linear predictor is largest.
+    Points at the edge are tried along each row's own gradient, where a linear predictor is largest.
     """
     columns = [schema[name] for name in likelihood.columns]
     rows = synthetic_rows(columns, max(8, _WORK // likelihood.size))
     log_likelihood = _log_likelihood(likelihood, columns)
     with np.errstate(all="ignore"):
         if isinstance(region, Points):
-            places = np.broadcast_to(region.theta, (len(rows), *region.theta.shape))
-            values = log_likelihood(rows, places)
+            points = np.broadcast_to(region.theta, (len(rows), *region.theta.shape))
+            values = log_likelihood(rows, points)
             spread = np.max(values, axis=1) - np.min(values, axis=1)
             return -float(np.max(spread)), 0.0
         nudges = np.diag(_half_widths(region)) * 1e-2
         nearby = np.concatenate([region.centre + nudges, region.centre - nudges])
         around = log_likelihood(rows, np.broadcast_to(nearby, (len(rows), *nearby.shape)))
         gradients = around[:, : likelihood.size] - around[:, likelihood.size :]
-        places = np.stack([_tried(region, gradient) for gradient in gradients])
-        values = log_likelihood(rows, places)
+        points = np.stack([_tried(region, gradient) for gradient in gradients])
+        values = log_likelihood(rows, points)
         moved = values[:, 1:] - values[:, :1]
     return min(0.0, float(np.min(moved))), max(0.0, float(np.max(moved)))
 
 
 def synthetic_rows(columns: Sequence[Column], most: int = _ROWS) -> np.ndarray:
-    """Rows within the public domain, as kernels see them: corners, and some in between."""
+    """Rows within the public domain, as kernels see them: corners, and points in between."""
     ends = [_ends(column) for column in columns]
     low, high = (np.array(side, float) for side in zip(*ends))
     whole = np.array([not isinstance(column, Real) for column in columns])
     corners = 2 ** min(len(columns), 6)
     picks = (np.arange(corners)[:, None] >> np.arange(len(columns))) & 1
-    some = np.random.default_rng(0).random((_ROWS, len(columns)))
-    far = np.where(some < 0.4, 0.0, np.where(some > 0.6, 1.0, (some - 0.4) / 0.2))
+    uniform = np.random.default_rng(0).random((_ROWS, len(columns)))
+    shares = np.where(uniform < 0.4, 0.0, np.where(uniform > 0.6, 1.0, (uniform - 0.4) / 0.2))
     if len(columns) > 6:
         picks = np.round(np.random.default_rng(1).random((corners, len(columns))))
-    rows = low + np.concatenate([picks, far]) * (high - low)
+    rows = low + np.concatenate([picks, shares]) * (high - low)
     return np.where(whole, np.floor(rows), rows)[:most]
 
 
@@ -142,9 +142,9 @@ def _half_widths(region: Box | Ball) -> np.ndarray:
 
 
 def _tried(region: Box | Ball, gradient: np.ndarray) -> np.ndarray:
-    """The centre, both ends of the region along a gradient, and places anywhere in it."""
+    """The centre, both ends of the region along a gradient, and points anywhere in it."""
     gradient = np.nan_to_num(gradient, posinf=0.0, neginf=0.0)
-    noise = np.random.default_rng(2).normal(size=(_PLACES, region.size))
+    noise = np.random.default_rng(2).normal(size=(_TRIED, region.size))
     if isinstance(region, Ball):
         along = gradient / max(float(np.linalg.norm(gradient)), 1e-300) * region.radius
         onto: BoxMap | BallMap = BallMap(region.size, region.radius)
@@ -159,14 +159,14 @@ def _tried(region: Box | Ball, gradient: np.ndarray) -> np.ndarray:
 def _log_likelihood(
     likelihood: Likelihood, columns: Sequence[Column]
 ) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-    """The log-likelihood of rows, each at its own places (row, place, parameter)."""
+    """The log-likelihood of rows, each at its own points (row, point, parameter)."""
     state = (np.zeros(likelihood.size), *likelihood.constants)
     if isinstance(likelihood.kernel, Program):
         program = likelihood.kernel
         theta, *rest = program.leaves(state)
 
-        def by_program(rows: np.ndarray, places: np.ndarray) -> np.ndarray:
-            typed = rows.astype(program.dtype), places.astype(theta.dtype)
+        def by_program(rows: np.ndarray, points: np.ndarray) -> np.ndarray:
+            typed = rows.astype(program.dtype), points.astype(theta.dtype)
             with program.precision():
                 return np.asarray(_mapped(program)(*typed, tuple(rest)), float)[..., 0]
 
@@ -177,10 +177,10 @@ def _log_likelihood(
     _, *constants = kernel.frozen(state)
     kernel.check(kernel.frozen(state), columns, [(1,)])  # it runs without index checks
 
-    def by_kernel(rows: np.ndarray, places: np.ndarray) -> np.ndarray:
-        found = np.zeros((*places.shape[:2], 1))
-        for i, j in np.ndindex(places.shape[:2]):
-            theta = np.array(places[i, j], float)
+    def by_kernel(rows: np.ndarray, points: np.ndarray) -> np.ndarray:
+        found = np.zeros((*points.shape[:2], 1))
+        for i, j in np.ndindex(points.shape[:2]):
+            theta = np.array(points[i, j], float)
             theta.setflags(write=False)  # as the constants are
             kernel.function(rows[i].copy(), (theta, *constants), found[i, j])
         return found[..., 0]
@@ -190,20 +190,20 @@ def _log_likelihood(
 
 @lru_cache(maxsize=16)
 def _mapped(program: Program) -> Callable[..., Any]:
-    """The program over rows, each at its own places, compiled."""
+    """The program over rows, each at its own points, compiled."""
     import jax
 
     of_row = program.function()
 
-    def at_place(row: Any, theta: Any, rest: Any) -> Any:
+    def at_point(row: Any, theta: Any, rest: Any) -> Any:
         return of_row(row, (theta, *rest))
 
-    at_places = jax.vmap(at_place, (None, 0, None))
-    return jax.jit(jax.vmap(at_places, (0, 0, None)))
+    at_points = jax.vmap(at_point, (None, 0, None))
+    return jax.jit(jax.vmap(at_points, (0, 0, None)))
 
 
 def _log_prior(likelihood: Likelihood, theta: np.ndarray) -> np.ndarray:
-    """Of each point, less the largest; those that are ruled out as far below as can be said."""
+    """Log prior at each point, maximum 0, floored at -1e5."""
     prior = likelihood.prior
     if prior is None:
         return np.zeros(len(theta))

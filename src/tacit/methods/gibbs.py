@@ -27,16 +27,15 @@ class PrivateGibbs(OneQuestion):
     Foulds et al. (2016, section 4.1), with all paths of a sweep drawn at once, the range of the
     scores in place of their bound, and bounded-range composition: 400 updates at epsilon 1 cost 96
     and not 400. Every sweep is released. Draws are of a tempered posterior, wider than the
-    posterior itself: that is the price. A model needs `state_chain(truncation=, sweeps=)`, a
-    `StateChain`, and `chain_posterior(sweeps)`.
+    posterior itself: that is the price.
 
     Parameters
     ----------
     epsilon, delta
         What all sweeps cost together, or with `assume_converged` the last one.
     truncation
-        The smallest probability of a level, as a share of 1 / levels. Smaller is more faithful
-        and hotter.
+        The smallest probability of a level, as a share of 1 / levels. Smaller is more faithful,
+        at a higher temperature.
     sweeps
         How often states and profiles are drawn. The first half is not used.
     assume_converged

@@ -1,9 +1,8 @@
 """What samplers by noisy gradients share, after Wang et al. (2015, section 4).
 
-All their knowledge of the data are sums of clipped gradients with noise, so a walk of T steps costs
-what T such sums cost, whatever it does with them and whether or not it has converged. A model needs
-`gradients(schema)`, a `tacit.spec.walks.Gradients`. A sampler is a `GradientSampler` with its
-own `limits` and `step`, and `begin` if it carries more along than a place (`sgld.py`).
+All their knowledge of the data are sums of clipped gradients with noise, so a chain of T steps
+costs what T such sums cost, converged or not. A sampler is a `GradientSampler` with its own
+`limits` and `step`, and `begin` if it carries more along than the parameters (`sgld.py`).
 
 They share these options.
 
@@ -21,13 +20,13 @@ step_size
 clip
     The largest norm of one unit's gradient, on the model's scale. Default: the model's.
 temperature
-    The draws are of the posterior to the power 1 / temperature. Default: 1, unless a walk at 1 is
+    The draws are of the posterior to the power 1 / temperature. Default: 1, unless a chain at 1 is
     too slow to reach the posterior from its start under so much privacy noise; then as high as
     needed. The certificate says how high.
 blocks
-    Pay in so many parts, each when it begins. A walk that is interrupted (Ctrl-C) has paid only for
-    the blocks it began, and returns what it has if one is complete. Blocks of epsilon / blocks each
-    add up in the ledger, which costs more noise than one payment.
+    Pay in so many parts, each when it begins. A chain that is interrupted (Ctrl-C) has paid only
+    for the blocks it began, and returns what it has if one is complete. Blocks of epsilon / blocks
+    each add up in the ledger, which costs more noise than one payment.
 initial
     Where to begin on the model's scale, from public knowledge.
 n_units
@@ -60,7 +59,7 @@ from tacit.spec.schema import Neighbours
 from tacit.spec.sums import BoundedSum
 from tacit.spec.walks import Gradients
 
-# How many times a walk must be able to forget its start, in the stiffest direction that the public
+# How many times a chain must be able to forget its start, in the stiffest direction that the public
 # curvature knows of. Where privacy noise allows less, the temperature is raised. (SGLD of 500 steps
 # on 8 simulated logistic regressions, 5,000 rows, 5 coefficients: at epsilon 2, 90% intervals cover
 # 72% with 25 and 98% with 100; at epsilon 0.5, 50% with 5, 100% with 25, and with 100 error and
@@ -72,14 +71,14 @@ _EVERYONE = Everyone()
 
 @dataclass(frozen=True)
 class Constant:
-    """The same step size throughout."""
+    """Constant step size eta."""
 
     eta: float
 
     def __post_init__(self) -> None:
         _positive(self.eta, "eta")
 
-    def sizes(self, steps: int, quiet: float, stable: float) -> np.ndarray:
+    def sizes(self, steps: int, noise_limited: float, stable: float) -> np.ndarray:
         return np.full(steps, self.eta)
 
 
@@ -97,14 +96,14 @@ class Polynomial:
         if not 0 <= self.b < 1e100:
             raise ModelError(f"Expected b={self.b} >= 0.")
 
-    def sizes(self, steps: int, quiet: float, stable: float) -> np.ndarray:
+    def sizes(self, steps: int, noise_limited: float, stable: float) -> np.ndarray:
         return self.a * (self.b + np.arange(1, steps + 1)) ** -self.gamma
 
 
 @dataclass(frozen=True)
 class PhaseTransition:
     """Wang et al. (2015, section 4.1): 1 / t, such that privacy noise is all the noise for a share
-    `alpha` of the steps, a hot start, and less than a sampler needs for the rest of them.
+    `alpha` of the steps, at a high temperature, and less than a sampler needs for the rest of them.
 
     No step is longer than the default of a sampler without privacy noise.
     """
@@ -115,17 +114,17 @@ class PhaseTransition:
         if not 0 < self.alpha < 1:
             raise ModelError(f"Expected 0 < alpha={self.alpha} < 1.")
 
-    def sizes(self, steps: int, quiet: float, stable: float) -> np.ndarray:
+    def sizes(self, steps: int, noise_limited: float, stable: float) -> np.ndarray:
         turn = max(self.alpha * steps, 1.0)
-        return np.minimum(quiet * turn / np.arange(1, steps + 1), stable)
+        return np.minimum(noise_limited * turn / np.arange(1, steps + 1), stable)
 
 
 Schedule = Constant | Polynomial | PhaseTransition
-SCHEDULES = {kind.__name__: kind for kind in (Constant, Polynomial, PhaseTransition)}
+SCHEDULES = {each.__name__: each for each in (Constant, Polynomial, PhaseTransition)}
 
 
-class Setting(NamedTuple):
-    """Public facts of a walk, once the noise of its first answer is known.
+class SamplerSetting(NamedTuple):
+    """Public facts of a chain, once the noise of its first answer is known.
 
     `rate` is the share of units in a step, `precision` the posterior's in the stiffest direction by
     public bounds, `batch` a bound on the variance that sampling a batch adds to the gradient,
@@ -145,14 +144,14 @@ class Setting(NamedTuple):
 
 
 class Position(NamedTuple):
-    """What a sampler carries from step to step: a place, and in others' records more."""
+    """What a sampler carries from step to step: the parameters; other records have more."""
 
     theta: np.ndarray
 
 
 @dataclass(frozen=True)
-class WalkState:
-    """Where a walk is, where it has been, and what was paid for it.
+class ChainState:
+    """Where a chain is, where it has been, and what was paid for it.
 
     `at` is the sampler's own record; `setting` and `sizes` follow from the first answer.
     """
@@ -162,7 +161,7 @@ class WalkState:
     question: BoundedSum
     at: Any
     step: int = 0
-    setting: Setting | None = None
+    setting: SamplerSetting | None = None
     sizes: np.ndarray | None = None
     release: Release | None = None
     trace: list[np.ndarray] = field(default_factory=list)
@@ -171,7 +170,7 @@ class WalkState:
 
 @dataclass(frozen=True)
 class GradientSampler:
-    """The options that all of them have, and the walk that they share."""
+    """Options and loop shared by gradient samplers."""
 
     epsilon: Number | None = None
     delta: Number = 0
@@ -220,7 +219,7 @@ class GradientSampler:
         """The question for the gradient, and whatever else is asked for with it."""
         return question
 
-    def limits(self, setting: Setting) -> tuple[float, float]:
+    def limits(self, setting: SamplerSetting) -> tuple[float, float]:
         """The longest step whose own noise covers that of privacy, and the longest accurate one."""
         raise NotImplementedError
 
@@ -228,12 +227,12 @@ class GradientSampler:
         """The sampler's record before the first step, with a field `theta`."""
         return Position(theta)
 
-    def step(self, at: Any, release: Release, setting: Setting, eta: float, rng: Any) -> Any:
+    def step(self, at: Any, release: Release, setting: SamplerSetting, eta: float, rng: Any) -> Any:
         """The record after one step of size `eta`."""
         raise NotImplementedError
 
-    def remarks(self, state: WalkState, setting: Setting) -> tuple[str, ...]:
-        """What else a sampler has to say on the certificate."""
+    def remarks(self, state: ChainState, setting: SamplerSetting) -> tuple[str, ...]:
+        """Further lines for the certificate."""
         return ()
 
     def plan(self, task: Task) -> Spending:
@@ -241,7 +240,7 @@ class GradientSampler:
         question = self.start(task).question
         return Spending((self._block(question, task),) * self.blocks, (question,))
 
-    def start(self, task: Task) -> WalkState:
+    def start(self, task: Task) -> ChainState:
         if task.schema.neighbours == "add_remove":
             task.known_units(self)
         gradients = task.model.gradients(task.schema)
@@ -254,26 +253,25 @@ class GradientSampler:
             )
             gradients = replace(gradients, question=question)
         size = gradients.start.size
-        first = np.atleast_1d(
-            gradients.start if self.initial is None else np.asarray(self.initial, float)
-        )
+        initial = gradients.start if self.initial is None else np.asarray(self.initial, float)
+        first = np.atleast_1d(initial)
         if first.shape != (size,) or not np.all(np.isfinite(first)):
             raise ModelError(
                 f"Expected initial as an array of {size} finite numbers on the scale of "
                 f"model.gradients(schema), got shape {first.shape}: write initial=np.zeros({size})."
             )
-        return WalkState(task, gradients, self.extended(question), self.begin(first))
+        return ChainState(task, gradients, self.extended(question), self.begin(first))
 
-    def ask(self, state: WalkState) -> BoundedSum:
+    def ask(self, state: ChainState) -> BoundedSum:
         return at_parameters(state.question, state.at.theta)
 
-    def tell(self, state: WalkState, release: Release) -> WalkState:
+    def tell(self, state: ChainState, release: Release) -> ChainState:
         setting, sizes = state.setting, state.sizes
         if setting is None or sizes is None:
             setting = self._setting(state, release)
-            quiet, stable = self.limits(setting)
-            schedule: Any = self.step_size or Constant(min(quiet, stable))
-            sizes = schedule.sizes(self.steps, quiet, stable)
+            noise_limited, stable = self.limits(setting)
+            schedule: Any = self.step_size or Constant(min(noise_limited, stable))
+            sizes = schedule.sizes(self.steps, noise_limited, stable)
         if state.step % (self.steps // self.blocks) == 0:
             state.paid.append(release.certificate)
         with np.errstate(all="ignore"):
@@ -284,21 +282,21 @@ class GradientSampler:
             charged = f"Epsilon {spent.epsilon}, delta {spent.delta} had been charged for all steps"
             public = "Nothing was charged: the data are public"
             raise ModelError(
-                f"The walk ran away at step {state.step + 1}: take a smaller step_size than "
+                f"The chain diverged at step {state.step + 1}: take a smaller step_size than "
                 f"{sizes[state.step]:.3g}. {charged if spent.data == 'private' else public}."
             )
         state.trace.append(at.theta)
         facts = {"setting": setting, "sizes": sizes, "release": release}
         return replace(state, at=at, step=state.step + 1, **facts)
 
-    def posterior(self, state: WalkState) -> Any:
+    def posterior(self, state: ChainState) -> Any:
         assert state.setting is not None
         assert state.sizes is not None
         assert state.release is not None
         last, paid = state.release.certificate, state.paid
         if len(paid) > 1:
-            how = f"{last.accountant} within each of {len(paid)} blocks, their sum over blocks"
-            last = replace(added(*paid), accountant=how, assumptions=last.assumptions)
+            basis = f"{last.accountant} within each of {len(paid)} blocks, their sum over blocks"
+            last = replace(added(*paid), accountant=basis, assumptions=last.assumptions)
         certificate = last.assuming(self._notes(state, state.setting, state.sizes))
         final = replace(state.release, certificate=certificate)
         return state.gradients.posterior(final, _kept(state.trace, state.sizes)[None])
@@ -317,7 +315,7 @@ class GradientSampler:
             return _plan(sampling.rate * noise, count, sampling, question.numbers, share.delta)
         return _least_noise(count, sampling, question.numbers, share, task.schema.neighbours)
 
-    def _setting(self, state: WalkState, release: Release) -> Setting:
+    def _setting(self, state: ChainState, release: Release) -> SamplerSetting:
         n = self.n_units or release.n or state.task.schema.max_units or 1
         gradients, rate = state.gradients, self.sampling.rate
         known = (release.noise[0].scale / rate) ** 2
@@ -327,12 +325,14 @@ class GradientSampler:
         if self.temperature is None and self.step_size is None:
             temperature = max(1.0, _RELAXATIONS * known / (2 * self.steps * precision))
         batch = likelihood * (1 - rate) / rate
-        return Setting(gradients, rate, precision, batch, known, temperature)
+        return SamplerSetting(gradients, rate, precision, batch, known, temperature)
 
-    def _notes(self, state: WalkState, setting: Setting, sizes: np.ndarray) -> tuple[str, ...]:
-        quiet, _ = self.limits(setting)
+    def _notes(
+        self, state: ChainState, setting: SamplerSetting, sizes: np.ndarray
+    ) -> tuple[str, ...]:
+        noise_limited, _ = self.limits(setting)
         late = sizes[state.step // 2 : state.step]
-        temperature = setting.temperature * max(1.0, float(late.max()) / quiet)
+        temperature = setting.temperature * max(1.0, float(late.max()) / noise_limited)
         notes = [
             f"every one of the {state.step} steps of {type(self).__name__} is public: the "
             "guarantee holds whether or not the chain had converged"
@@ -395,7 +395,7 @@ def _plan(noise: float, count: int, sampling: Subsampling, numbers: int, delta: 
 
 
 def _kept(trace: Sequence[np.ndarray], sizes: np.ndarray) -> np.ndarray:
-    """The second half, at even intervals of the walk's own time: long steps count for more."""
+    """The second half, at even intervals of the chain's own time: long steps count for more."""
     taken = len(trace)
     time = np.cumsum(sizes[:taken])
     kept = max(1, taken - taken // 2)

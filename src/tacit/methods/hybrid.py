@@ -1,4 +1,4 @@
-"""Algorithm 3 of Wang et al. (2015): one posterior sample as the start of a walk by gradients."""
+"""Algorithm 3 of Wang et al. (2015): one posterior sample as the start of a gradient sampler."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tacit.methods.gradient_sampler import GradientSampler, WalkState, added
+from tacit.methods.gradient_sampler import ChainState, GradientSampler, added
 from tacit.methods.method import Asked, Spending, Task
 from tacit.methods.one_sample import OnePosteriorSample
 from tacit.spec.errors import ModelError
@@ -18,10 +18,10 @@ from tacit.spec.release import Release
 
 @dataclass(frozen=True)
 class HybridState:
-    """The sample, until it is there; then the walk that begins at it."""
+    """The sample, until it is there; then the chain that begins at it."""
 
     first: Asked
-    walk: WalkState | None = None
+    chain: ChainState | None = None
 
 
 @dataclass(frozen=True)
@@ -63,11 +63,11 @@ class Hybrid:
         return HybridState(self.first.start(_plugin(task)))
 
     def ask(self, state: HybridState) -> Query:
-        return self.first.ask(state.first) if state.walk is None else self.then.ask(state.walk)
+        return self.first.ask(state.first) if state.chain is None else self.then.ask(state.chain)
 
     def tell(self, state: HybridState, release: Release) -> HybridState:
-        if state.walk is not None:
-            return replace(state, walk=self.then.tell(state.walk, release))
+        if state.chain is not None:
+            return replace(state, chain=self.then.tell(state.chain, release))
         first = self.first.tell(state.first, release)
         task = first.task
         gradients = task.model.gradients(task.schema)
@@ -75,14 +75,14 @@ class Hybrid:
         return HybridState(first, replace(self.then, initial=initial).start(task))
 
     def posterior(self, state: HybridState) -> Any:
-        assert state.walk is not None
+        assert state.chain is not None
         assert state.first.release is not None
-        walked = self.then.posterior(state.walk)
-        (release,) = walked.releases
+        sampled = self.then.posterior(state.chain)
+        (release,) = sampled.releases
         before, after = state.first.release.certificate, release.certificate
-        how = f"{before.accountant} for the start, and {after.accountant}"
-        both = replace(added(before, after), accountant=how)
-        return replace(walked, releases=(replace(release, certificate=both),))
+        accountant = f"{before.accountant} for the start, and {after.accountant}"
+        both = replace(added(before, after), accountant=accountant)
+        return replace(sampled, releases=(replace(release, certificate=both),))
 
 
 def _plugin(task: Task) -> Task:

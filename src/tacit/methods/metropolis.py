@@ -27,9 +27,7 @@ _REACH = 6**0.5
 
 @dataclass(frozen=True)
 class PrivateMetropolis:
-    """Walk through the parameters; at each step the data say, privately, whether to go.
-
-    A model needs `walk(schema)`, a `Walk`, and `walk_posterior(release, places)`.
+    """Run a Metropolis chain; each step asks the data, privately, whether to accept.
 
     Parameters
     ----------
@@ -40,7 +38,7 @@ class PrivateMetropolis:
     acceptance
         "barker": the wall draws whether to go, with probability sigmoid(log ratio / temperature).
         Going and staying both cost at most epsilon a step, which a Metropolis rule cannot promise.
-        The walk's target is a tempered posterior.
+        The chain's target is a tempered posterior.
         "penalty": the wall releases the log ratio with Gaussian noise, and the test subtracts half
         its variance (Ceperley and Dewing 1999; Yildirim and Ermis 2019), so that the target is the
         posterior. It needs small steps and a start near the posterior.
@@ -48,7 +46,7 @@ class PrivateMetropolis:
         (epsilon, delta) needs a bound on how often moves are rejected for every neighbouring data
         set, which no run of the chain can check.
     step_size
-        The length of the longest step, on the scale on which the model walks. Default: such that
+        The length of the longest step, on the scale of `model.walk(schema)`. Default: such that
         "barker" can cross the prior, and that the noise of "penalty" has a standard deviation
         of about 1.
     initial
@@ -110,8 +108,8 @@ class PrivateMetropolis:
         return replace(state, here=here, step=state.step + 1, release=release)
 
     def posterior(self, state: MetropolisState) -> Any:
-        places = np.array(state.trace[self.steps // 2 :])
-        return state.task.model.walk_posterior(state.release, places)
+        theta = np.array(state.trace[self.steps // 2 :])
+        return state.task.model.walk_posterior(state.release, theta)
 
     def _question(self, state: MetropolisState, there: np.ndarray, log_prior: float) -> Query:
         walk, here, clip = state.walk, state.here, state.clip
@@ -121,9 +119,8 @@ class PrivateMetropolis:
         return BoundedSum(walk.ratio, walk.columns, size=1, clip=clip, state=between)
 
     def _first(self, walk: Walk) -> np.ndarray:
-        here = (
-            walk.start if self.initial is None else np.atleast_1d(np.asarray(self.initial, float))
-        )
+        start = walk.start if self.initial is None else self.initial
+        here = np.atleast_1d(np.asarray(start, float))
         if here.shape != walk.start.shape or not np.all(np.isfinite(here)):
             raise ModelError(f"Expected initial as {walk.start.size} finite numbers.")
         return here
@@ -154,8 +151,8 @@ class PrivateMetropolis:
         mechanism = plan.steps[0].mechanism
         assert isinstance(mechanism, Gaussian)
         noise = (mechanism.noise_multiplier or 1.0) * walk.max_gradient
-        quiet = 1 / (noise * task.schema.max_rows_per_unit)
-        return self.step_size or min(crossing, quiet), plan
+        noise_limited = 1 / (noise * task.schema.max_rows_per_unit)
+        return self.step_size or min(crossing, noise_limited), plan
 
 
 def barker_query(
@@ -175,7 +172,7 @@ def barker_query(
 
 @dataclass(frozen=True)
 class MetropolisState:
-    """Where the walk is, and where it has been."""
+    """Where the chain is, and where it has been."""
 
     task: Task
     walk: Walk
@@ -187,7 +184,7 @@ class MetropolisState:
     trace: list[np.ndarray] = field(default_factory=list)
 
     def proposal(self) -> tuple[np.ndarray, float, np.random.Generator]:
-        """The proposed place, its log prior ratio, and the randomness of the step."""
+        """The proposed point, its log prior ratio, and the randomness of the step."""
         rng = self.task.rng(self.step)
         there = self.here + _in_ball(self.here.size, self.length, rng)
         return there, self.walk.log_prior(there) - self.walk.log_prior(self.here), rng

@@ -88,12 +88,11 @@ class NewtonState:
 
 @dataclass(frozen=True)
 class PrivateNewton:
-    """Find the parameters by noisy Newton steps, and say how well they are known.
+    """Find the parameters by noisy Newton steps, and draw from their noise-aware posterior.
 
     Each iteration releases the gradient of the log-likelihood at a public point, and in every third
-    the Hessian, with Gaussian noise. The noise is known, so that the posterior includes it
-    (docs/logistic-regression.md says where its intervals cover, and where they do not). It is a
-    method for `LogisticRegression`, whose design and kernels it uses.
+    the Hessian, with Gaussian noise that the posterior includes (docs/logistic-regression.md says
+    where its intervals cover, and where not). For `LogisticRegression`, whose kernels it uses.
 
     Parameters
     ----------
@@ -126,7 +125,7 @@ class PrivateNewton:
 
     def plan(self, task: Task) -> Spending:
         state = self.start(task)
-        question = _question(state, "gradient_and_hessian")
+        question = _question(state, "gradient_and_hessian")  # the largest form
         return Spending((self._plan(state, question.numbers),), (question,))
 
     def start(self, task: Task) -> NewtonState:
@@ -155,7 +154,7 @@ class PrivateNewton:
         gradients, curvatures = (*state.gradients, gradient), state.curvatures
         if not done % _WITH_HESSIAN:
             curvatures = (*curvatures, _curvature(release, len(state.theta)))
-        variance = state.constant.noise[0].scale ** 2
+        variance = state.constant.noise[0].scale ** 2  # anticipated: last question + half the path
         variance *= 1 + schedule.constant / (schedule.last + schedule.path / 2)
         recent = Curvature.mean(curvatures[len(curvatures) // 2 :])
         ridge = schedule.ridge * best_ridge(recent, variance, state.spread)
@@ -173,7 +172,7 @@ class PrivateNewton:
         assert state.constant is not None
         assert state.release is not None
         assert state.last is not None
-        how, last = state.task.sampling, state.last
+        sampling, last = state.task.sampling, state.last
         if state.schedule.averaged:
             late = _late(state.gradients, state.schedule)
             last = NoisyGradient.mean([*late, last], state.constant.noise[0].scale ** 2)
@@ -183,12 +182,12 @@ class PrivateNewton:
             Curvature.mean([*recent, _curvature(state.release, len(last.at))]),
             state.ridge,
             state.prior,
-            how.chains * how.draws,
-            np.random.default_rng(how.seed),
-            aware=how.noise == "aware",
+            sampling.chains * sampling.draws,
+            np.random.default_rng(sampling.seed),
+            aware=sampling.noise == "aware",
         )
-        theta = theta.reshape(how.chains, how.draws, -1)
-        return state.task.model.vector_posterior(state.release, theta, how.noise)
+        theta = theta.reshape(sampling.chains, sampling.draws, -1)
+        return state.task.model.vector_posterior(state.release, theta, sampling.noise)
 
     def _plan(self, state: NewtonState, numbers: int) -> Plan:
         """All questions, with as little noise as the budget affords."""
@@ -229,10 +228,10 @@ def _question(state: NewtonState, kernel: str) -> BoundedSum:
     )
 
 
-def _gradient(constant: Release, rest: Release, theta: np.ndarray) -> NoisyGradient:
-    """The gradient of the log-likelihood at theta, from its two parts."""
-    value = constant.value - rest.value[: len(theta)]
-    return NoisyGradient(theta, value, constant.noise[0].scale ** 2 + rest.noise[0].scale ** 2)
+def _gradient(constant: Release, varying: Release, theta: np.ndarray) -> NoisyGradient:
+    """The gradient of the log-likelihood at theta, constant part - varying part."""
+    value = constant.value - varying.value[: len(theta)]
+    return NoisyGradient(theta, value, constant.noise[0].scale ** 2 + varying.noise[0].scale ** 2)
 
 
 def _late(

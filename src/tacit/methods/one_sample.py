@@ -22,8 +22,7 @@ class OnePosteriorSample(OneQuestion):
     """Release a draw, or a few, of the model's posterior at the temperature that privacy needs.
 
     Wang, Fienberg and Smola (2015) and Foulds et al. (2016), with the range of the likelihood in
-    place of its bound, and the prior kept as it is. A model needs `draw_query(schema, truncation=,
-    draws=, temper_prior=)`, or `likelihood(schema)`, a `tacit.queries.Likelihood`.
+    place of its bound, and the prior kept as it is.
 
     Parameters
     ----------
@@ -33,20 +32,20 @@ class OnePosteriorSample(OneQuestion):
         How many draws are released.
     truncation
         Where draws may lie. For levels, the smallest probability a draw can have: smaller is more
-        faithful and hotter, since one row moves the log-likelihood by log(1 / truncation). For a
-        mean, the two ends of an interval (default: the column's bounds), or (-inf, inf) for none,
-        given a delta and a public number of rows: each unit has one row and the column a default,
-        under replace_one. For a linear regression, the radius of its scaled coefficients. A
-        logistic one needs none, given a delta: its draws are where Langevin chains end, which is
-        private at every step (Bok, Su and Altschuler 2024). For it too, and for a model given by
-        its log-likelihood, a radius, (low, high) for every parameter, or `Points`,
+        faithful and needs a higher temperature, since one row moves the log-likelihood by log(1 /
+        truncation). For a mean, the two ends of an interval (default: the column's bounds), or
+        (-inf, inf) for none, given a delta and a public number of rows: each unit has one row and
+        the column a default, under replace_one. For a linear regression, the radius of its scaled
+        coefficients. A logistic one needs none, given a delta: its draws are where Langevin chains
+        end, which is private at every step (Bok, Su and Altschuler 2024). For it too, and for a
+        model given by its log-likelihood, a radius, (low, high) for every parameter, or `Points`,
         `Box` or `Ball` of `tacit.queries`. Points, and 1,001 of them for an interval of one
-        parameter, are drawn from exactly; otherwise a chain runs behind the wall, and the
-        guarantee assumes that it converged.
+        parameter, are drawn from exactly; otherwise a chain runs behind the wall, and the guarantee
+        assumes that it converged.
     temper_prior
         Flatten the prior too, as the papers do.
     width
-        For a model given by its log-likelihood: how much better one place may explain a row than
+        For a model given by its log-likelihood: how much better one point may explain a row than
         another. The wall cuts off what exceeds it, and the temperature rises with it. Default: the
         largest that synthetic rows within the public domain ask for.
     steps

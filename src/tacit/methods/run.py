@@ -13,7 +13,7 @@ from tacit.methods.method import Once, Task
 from tacit.spec.errors import ModelError, ReplacedError
 from tacit.spec.protocols import Releaser
 
-_MOST_KEPT = 20  # answers that are stored until a method's state takes their place
+_MOST_KEPT = 20  # answers that are stored until a method's state replaces them
 
 
 def run(
@@ -65,7 +65,7 @@ def run(
 
 
 def stepped(method: Any, model: Any, state: Any, lease: Any, step: int) -> tuple[Any, int]:
-    """The state after one more step, or after all whose answers gave way to a state."""
+    """The state after one more step, or after all whose answers a stored state replaced."""
     try:
         return method.tell(state, lease.release(method.ask(state))), step + 1
     except ReplacedError as replaced:

@@ -7,10 +7,11 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.random import Generator
 
 from tacit.infer.newton import curvature_of, eigen_floored
 from tacit.kernels import KERNELS
-from tacit.methods.gradient_sampler import GradientSampler, Setting
+from tacit.methods.gradient_sampler import GradientSampler, SamplerSetting
 from tacit.spec.errors import ModelError
 from tacit.spec.kernels import Contribution, Kernel
 from tacit.spec.packing import packed_size, symmetric
@@ -30,7 +31,7 @@ def scoring_step(
     eta: float,
     known: float,
     temperature: float,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> np.ndarray:
     """Stochastic gradient Fisher scoring (Ahn et al. 2012), with 4 B / eta at least `known`.
 
@@ -46,7 +47,7 @@ def scoring_step(
 
 
 class Scored(NamedTuple):
-    """A place, the average of squared gradients so far, and the precision that they give."""
+    """Parameters, the average of squared gradients so far, and the precision that they give."""
 
     theta: np.ndarray
     squares: np.ndarray
@@ -77,7 +78,7 @@ class SGFS(GradientSampler):
             state=question.state,
         )
 
-    def limits(self, setting: Setting) -> tuple[float, float]:
+    def limits(self, setting: SamplerSetting) -> tuple[float, float]:
         return np.inf, 1.0  # exact for a normal posterior, whatever the noise
 
     def begin(self, theta: np.ndarray) -> Scored:
@@ -86,7 +87,7 @@ class SGFS(GradientSampler):
         return Scored(theta, np.zeros(packed_size(size)), 0, flat)
 
     def step(
-        self, at: Scored, release: Release, setting: Setting, eta: float, rng: np.random.Generator
+        self, at: Scored, release: Release, setting: SamplerSetting, eta: float, rng: Generator
     ) -> Scored:
         theta, steps, precision = at.theta, at.steps + 1, at.precision
         size, rate = theta.size, setting.rate
@@ -122,7 +123,7 @@ def with_squares(gradient: Contribution, size: int) -> Contribution:
         g = of_row(row, state)
         return {"sum": g, "squares": scale * g[first] * g[second]}
 
-    state = tuple(np.zeros(shape, kind) for kind, shape in gradient.state)
+    state = tuple(np.zeros(shape, dtype) for dtype, shape in gradient.state)
     blocks = (("sum", (size,)), ("squares", (packed_size(size),)))
     with gradient.precision():
         return trace(both, gradient.columns, state, blocks=blocks)

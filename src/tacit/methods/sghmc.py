@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from numpy.random import Generator
 
-from tacit.methods.gradient_sampler import GradientSampler, Setting, normal_noise
+from tacit.methods.gradient_sampler import GradientSampler, SamplerSetting, normal_noise
 from tacit.spec.errors import ModelError
 from tacit.spec.release import Release
 
 
 class Moving(NamedTuple):
-    """A place, a velocity, and the friction that a thermostat has settled on.
+    """Parameters, a velocity, and the friction that a thermostat has settled on.
 
     A step `eta` is the square of a length; velocities are lengths a step, of variance eta *
     temperature / (1 - friction / 2) at rest.
@@ -31,9 +32,9 @@ def hamiltonian_step(
     known: float,
     temperature: float,
     friction: float,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> Moving:
-    """Chen et al. (2014), friction on the velocity. The place moves by the new velocity."""
+    """Chen et al. (2014), friction on the velocity. The parameters move by the new velocity."""
     missing = 2 * friction * eta * temperature - eta**2 * known
     velocity = (1 - at.friction) * at.velocity + eta * gradient
     velocity += normal_noise(missing, at.theta.size, rng)
@@ -47,7 +48,7 @@ def thermostat_step(
     known: float,
     temperature: float,
     friction: float,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> Moving:
     """Ding et al. (2014): the friction adapts until the velocity has the variance it should.
 
@@ -82,16 +83,16 @@ class SGHMC(GradientSampler):
         if not real or not 0 < friction < 1:
             raise ModelError(f"Expected 0 < friction={friction!r} < 1, the share lost in a step.")
 
-    def limits(self, setting: Setting) -> tuple[float, float]:
-        quiet = 2 * self.friction * setting.temperature / setting.known
+    def limits(self, setting: SamplerSetting) -> tuple[float, float]:
+        noise_limited = 2 * self.friction * setting.temperature / setting.known
         batch = self.batch_noise * self.friction / max(setting.batch, 1e-300)
-        return quiet, min(0.1 / setting.precision, batch)
+        return noise_limited, min(0.1 / setting.precision, batch)
 
     def begin(self, theta: np.ndarray) -> Moving:
         return Moving(theta, np.zeros_like(theta), float(self.friction))
 
     def step(
-        self, at: Moving, release: Release, setting: Setting, eta: float, rng: np.random.Generator
+        self, at: Moving, release: Release, setting: SamplerSetting, eta: float, rng: Generator
     ) -> Moving:
         gradient = setting.log_posterior_gradient(release.value, at.theta)
         noise = setting.known, setting.temperature

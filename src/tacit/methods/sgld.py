@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.random import Generator
 
 from tacit.accounting import gaussian_epsilon, sensitivity_factor
 from tacit.methods.gradient_sampler import (
+    ChainState,
     GradientSampler,
     Position,
-    Setting,
-    WalkState,
+    SamplerSetting,
     normal_noise,
 )
 from tacit.spec.release import Release
@@ -23,7 +24,7 @@ def langevin_step(
     eta: float,
     known: float,
     temperature: float,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> np.ndarray:
     """theta + eta/2 gradient + N(0, eta temperature), less the noise `known` in the gradient.
 
@@ -43,23 +44,18 @@ class SGLD(GradientSampler):
     alone.
     """
 
-    def limits(self, setting: Setting) -> tuple[float, float]:
-        quiet = 4 * setting.temperature / setting.known
-        return quiet, 0.2 / max(setting.precision, setting.batch)  # errors of the variance near 5%
+    def limits(self, setting: SamplerSetting) -> tuple[float, float]:
+        noise_limited = 4 * setting.temperature / setting.known
+        return noise_limited, 0.2 / max(setting.precision, setting.batch)  # variance errors near 5%
 
     def step(
-        self,
-        at: Position,
-        release: Release,
-        setting: Setting,
-        eta: float,
-        rng: np.random.Generator,
+        self, at: Position, release: Release, setting: SamplerSetting, eta: float, rng: Generator
     ) -> Position:
         gradient = setting.log_posterior_gradient(release.value, at.theta)
         noise = setting.known, setting.temperature
         return Position(langevin_step(at.theta, gradient, eta, *noise, rng))
 
-    def remarks(self, state: WalkState, setting: Setting) -> tuple[str, ...]:
+    def remarks(self, state: ChainState, setting: SamplerSetting) -> tuple[str, ...]:
         """What the last draw alone would cost if it were one of the posterior."""
         ((_, bound),) = setting.gradients.question.blocks
         gradient = sensitivity_factor("free", state.task.schema.neighbours) * bound.clip

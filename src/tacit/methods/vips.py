@@ -1,8 +1,6 @@
 """Variational Bayes in private settings: noisy expected statistics, step by step.
 
-All steps are paid for at once, with as little noise as the budget affords. A model needs
-`variational(schema, setting)`, a `tacit.spec.variational.Variational`, and
-`variational_posterior(release, parameters, sums, sampling)`.
+All steps are paid for at once, with as little noise as the budget affords.
 """
 
 from __future__ import annotations
@@ -57,8 +55,8 @@ class VIPS:
     sampling
         Who takes part in a step, of `tacit.subsampling`: `Poisson(rate)`, each unit by itself, or
         `WithoutReplacement(size, population)`, as in the paper. Default: everyone, which has the
-        least noise for the budget; less is faster. Error bars know the privacy noise, and not by
-        what chance a batch differs from everyone: with batches they are too narrow.
+        least noise for the budget; less is faster. Error bars include privacy noise, and not
+        subsampling variance: with batches they are too narrow.
     tau0, kappa
         Step t moves by the share (tau0 + t) ** -kappa towards what it saw, t = 1, 2, ... Default:
         tau0 = 0 and what suits the model without batches (kappa = 0: each step starts afresh from
@@ -115,11 +113,11 @@ class VIPS:
         fit = self._fit(task)
         question = fit.preview(task)
         pilots = tuple(pilot.question for pilot in fit.variational.pilots)
-        plan = plan_of(fit.how, fit.variational, question, task.schema.neighbours)
+        plan = plan_of(fit.options, fit.variational, question, task.schema.neighbours)
         return Spending((plan,), (question, *pilots))
 
     def start(self, task: Task) -> PilotState | StepState:
-        (plan,) = self.plan(task).payments
+        (plan,) = self.plan(task).payments  # for its number of steps alone
         assert isinstance(plan, Plan)
         fit = self._fit(task)
         return PilotState(task, fit, plan.count - len(fit.variational.pilots)).ready()
@@ -142,8 +140,8 @@ class VIPS:
 
     def posterior(self, state: PilotState | StepState) -> Any:
         assert isinstance(state, StepState)
-        model, how = state.task.model, state.task.sampling
-        return model.variational_posterior(state.release, state.parameters, state.sums, how)
+        model, sampling = state.task.model, state.task.sampling
+        return model.variational_posterior(state.release, state.parameters, state.sums, sampling)
 
     def save(self, state: PilotState | StepState) -> dict[str, Any] | None:
         """The state as facts that stand for all answers but those of the pilot queries."""
@@ -169,7 +167,7 @@ class VIPS:
         if task.n_units == 0 and isinstance(self.sampling, WithoutReplacement):
             raise ModelError("Expected units to take a batch of: there are none.")
         noise, units = self.noise_multiplier, task.known_units(self)
-        if noise is None:
+        if noise is None:  # an upper bound: the geometry is not known yet
             noise = _single(self, "free", task.schema.neighbours)
         setting = FitSetting(units, float(noise), task.sampling.noise == "aware")
         variational = task.model.variational(task.schema, setting)
@@ -179,8 +177,7 @@ class VIPS:
         """The model's own batches and step sizes where none are given, unless batches are."""
         if self.sampling is not None and self.sampling.rate < 1:
             return self
-        names = "sampling", "tau0", "kappa"
-        mine = {name: getattr(self, name) for name in names}
+        mine = {k: getattr(self, k) for k in ("sampling", "tau0", "kappa")}
         mine = {k: getattr(schedule, k) if v is None else v for k, v in mine.items()}
         return replace(self, **mine, steps=self.steps or schedule.steps)
 
@@ -190,11 +187,11 @@ class _Fit:
     """A model, and the options with its own where none were given."""
 
     variational: Variational
-    how: VIPS
+    options: VIPS
 
     @property
     def sampling(self) -> Subsampling:
-        return self.how.sampling or Everyone()
+        return self.options.sampling or Everyone()
 
     def preview(self, task: Task) -> BoundedSum:
         """A question of the form that steps ask."""
@@ -203,17 +200,17 @@ class _Fit:
         return self.variational.question(self.parameters(task, ())[1])
 
     def parameters(self, task: Task, results: tuple[Any, ...]) -> tuple[Sums, Any]:
-        """The initial sums and variational parameters, given what the pilot queries said."""
-        # Public randomness, and the same again where a name is replayed.
+        """The initial sums and variational parameters, given the results of the pilot queries."""
+        # Not task.rng: without a seed= `plan` and every fit have the same initial values.
         sums = self.variational.start(np.random.default_rng(task.options.get("seed") or 0))
         sums = replace(sums, pilots=results)
         return sums, (self.variational.initial or self.variational.maximise)(sums)
 
     def step_size(self, step: int) -> float:
         """How far the averaged sums move towards those of a step."""
-        batches = self.sampling.rate < 1
-        tau0 = (1.0 if batches else 0.0) if self.how.tau0 is None else float(self.how.tau0)
-        kappa = (0.7 if batches else 0.0) if self.how.kappa is None else float(self.how.kappa)
+        batches, given = self.sampling.rate < 1, self.options
+        tau0 = (1.0 if batches else 0.0) if given.tau0 is None else float(given.tau0)
+        kappa = (0.7 if batches else 0.0) if given.kappa is None else float(given.kappa)
         return (tau0 + step) ** -kappa
 
 
@@ -272,42 +269,42 @@ class StepState:
 
 @dataclass(frozen=True)
 class _Part:
-    """Steps with the same noise: `ratio` times that of others, or one that is `settled` already."""
+    """Steps with the same noise: `relative_noise` times a multiplier, or `fixed_multiplier`."""
 
     count: int
-    ratio: float
+    relative_noise: float
     sampling: Subsampling
     geometry: Geometry
     numbers: int
-    settled: float | None = None
+    fixed_multiplier: float | None = None
 
     def steps(self, multiplier: float) -> Steps:
-        scale = self.settled or self.ratio * multiplier
+        scale = self.fixed_multiplier or self.relative_noise * multiplier
         noise = Gaussian(noise_multiplier=scale) if scale else Exact()
         return Steps(self.count, noise, self.sampling, self.geometry, self.numbers)
 
 
 def plan_of(
-    how: VIPS, variational: Variational, question: BoundedSum, neighbours: Neighbours
+    options: VIPS, variational: Variational, question: BoundedSum, neighbours: Neighbours
 ) -> Plan:
     """All steps of VIPS with these options."""
-    sampling = how.sampling or Everyone()
+    sampling = options.sampling or Everyone()
     schedule, full = variational.schedule, isinstance(sampling, Everyone)
-    count = how.steps or (schedule.steps if full else max(1, round(1 / sampling.rate)))
-    # As in the paper all steps are alike, unless the noise is ours to share out.
-    ours = how.noise_multiplier is None and how.accountant == "pld"
-    growth = schedule.growth if ours and full else 1.0
-    ratios = [(count, 1.0)]
+    count = options.steps or (schedule.steps if full else max(1, round(1 / sampling.rate)))
+    # As in the paper all steps are alike, unless the noise may be allocated freely.
+    free_allocation = options.noise_multiplier is None and options.accountant == "pld"
+    growth = schedule.growth if free_allocation and full else 1.0
+    relative = [(count, 1.0)]
     if growth != 1:
-        ratios = [(1, growth ** ((count - 1) / 2 - i)) for i in range(count)]
+        relative = [(1, growth ** ((count - 1) / 2 - i)) for i in range(count)]
     geometry = _geometry(question)
-    pilots = [_pilot(pilot, how, neighbours) for pilot in variational.pilots]
-    parts = [_Part(times, r, sampling, geometry, question.numbers) for times, r in ratios]
+    pilots = [_pilot(pilot, options, neighbours) for pilot in variational.pilots]
+    parts = [_Part(times, r, sampling, geometry, question.numbers) for times, r in relative]
     every = (*pilots, *parts)
-    if how.noise_multiplier is not None:
-        return _plan(every, float(how.noise_multiplier), how.delta)
-    budget = Budget(how.epsilon, how.delta or 0)
-    if ours:
+    if options.noise_multiplier is not None:
+        return _plan(every, float(options.noise_multiplier), options.delta)
+    budget = Budget(options.epsilon, options.delta or 0)
+    if free_allocation:
         return _least_noise(every, budget, neighbours)
     rest = 1 - sum(pilot.share for pilot in variational.pilots)
     needed = noise_multiplier(
@@ -318,35 +315,35 @@ def plan_of(
         neighbours=neighbours,
         sampling="wor" if isinstance(sampling, WithoutReplacement) else "poisson",
         geometry=geometry,
-        accountant=how.accountant,
+        accountant=options.accountant,
     )
     return _plan(every, needed, budget.delta)
 
 
-def _pilot(pilot: PilotQuery, how: VIPS, neighbours: Neighbours) -> _Part:
+def _pilot(pilot: PilotQuery, options: VIPS, neighbours: Neighbours) -> _Part:
     """One full-batch pilot query: at its share of the budget, or with the noise that was asked for.
 
     The papers' accountants are for steps that are alike: with them the shares of pilot queries and
     steps just add up.
     """
-    geometry, settled = _geometry(pilot.question), None
-    if how.noise_multiplier is None and how.accountant == "pld":
-        settled = _single(how, geometry, neighbours) / math.sqrt(pilot.share)
-    elif how.noise_multiplier is None:
-        settled = _single(how, geometry, neighbours, pilot.share)
-    return _Part(1, 1.0, Everyone(), geometry, pilot.question.numbers, settled)
+    geometry, fixed_multiplier = _geometry(pilot.question), None
+    if options.noise_multiplier is None and options.accountant == "pld":
+        fixed_multiplier = _single(options, geometry, neighbours) / math.sqrt(pilot.share)
+    elif options.noise_multiplier is None:
+        fixed_multiplier = _single(options, geometry, neighbours, pilot.share)
+    return _Part(1, 1.0, Everyone(), geometry, pilot.question.numbers, fixed_multiplier)
 
 
-def _single(how: VIPS, geometry: Geometry, neighbours: Neighbours, share: float = 1.0) -> float:
+def _single(options: VIPS, geometry: Geometry, neighbours: Neighbours, share: float = 1.0) -> float:
     """The noise multiplier of a release that has all of the budget, or a share of it."""
-    mu = gaussian_mu(share * float(how.epsilon or 0), share * float(how.delta or 0))
+    mu = gaussian_mu(share * float(options.epsilon or 0), share * float(options.delta or 0))
     return sensitivity_factor(geometry, neighbours) / mu
 
 
 @lru_cache(maxsize=256)
 def _least_noise(parts: tuple[_Part, ...], budget: Budget, neighbours: Neighbours) -> Plan:
-    open_parts = [part for part in parts if part.settled is None]
-    squares = sum(part.count * (part.sampling.rate / part.ratio) ** 2 for part in open_parts)
+    open_parts = [part for part in parts if part.fixed_multiplier is None]
+    squares = sum(p.count * (p.sampling.rate / p.relative_noise) ** 2 for p in open_parts)
     mu = gaussian_mu(float(budget.epsilon), float(budget.delta))
     guess = max(0.3, sensitivity_factor("free", neighbours) * math.sqrt(squares) / mu)
     return least_noise(lambda m: _plan(parts, m, budget.delta), budget, neighbours, guess)
@@ -357,8 +354,8 @@ def _plan(parts: tuple[_Part, ...], multiplier: float, delta: Any) -> Plan:
 
 
 def _geometry(question: BoundedSum) -> Geometry:
-    """One that all blocks are within."""
-    kinds = {bound.geometry for _, bound in question.blocks}
-    if len(kinds) == 1:
-        return kinds.pop()
-    return "free" if "free" in kinds else "nonnegative"
+    """Return the smallest geometry containing all blocks."""
+    geometries = {bound.geometry for _, bound in question.blocks}
+    if len(geometries) == 1:
+        return geometries.pop()
+    return "free" if "free" in geometries else "nonnegative"
