@@ -111,7 +111,7 @@ OWN = {
     ("draws/density.py", "kernel.precision"),  # a method of a program, not a precision
     ("steps/loops.py", "kernel"),  # of the registry, see below
     ("steps/sums.py", "self.start"),  # a method of the answer
-    ("sources/cells.py", "getattr(pa.types, f'is_{kind}')"),
+    ("sources/cells.py", "getattr(pa.types, f'is_{name}')"),
 }
 
 
