@@ -6,11 +6,11 @@ import hashlib
 import secrets
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from tacit.methods.method import Once, Task
-from tacit.spec.errors import ModelError, ReplacedError
+from tacit.spec.errors import ModelError, ReplacedError, TacitError
 from tacit.spec.protocols import Releaser
 
 _MOST_KEPT = 20  # answers that are stored until a method's state replaces them
@@ -83,7 +83,8 @@ def keep(method: Any, model: Any, state: Any, lease: Any) -> None:
     saved = method.save(state) if hasattr(method, "save") else None
     if saved is not None and hasattr(lease, "keep_state"):
         of = [repr(method), repr(model)]
-        lease.keep_state({"of": of, "state": saved}, since=saved["since"])
+        with suppress(TacitError):  # the answers are then still there, and take more room
+            lease.keep_state({"of": of, "state": saved}, since=saved["since"])
 
 
 def task_of(

@@ -21,6 +21,7 @@ from tacit.spec.release import Block, Noise
 from tacit.wall.statistics.statistic import Statistic
 
 _CORES = os.cpu_count() or 1
+_RESEEDS = ssl.OPENSSL_VERSION.startswith("OpenSSL ")  # others may ignore what they are given
 _THREADED = 60_000  # 32-bit entries of entropy for which a thread pays
 # proof: integers. Statistic plus noise fit int64 (accounting keeps the noise below 2^61).
 _LIMIT = 2**62
@@ -30,6 +31,8 @@ Entropy = Callable[[int], np.ndarray]  # so many times 32 random bits
 
 def os_entropy(count: int) -> np.ndarray:
     """`count` times 32 bits: 256 bits of the operating system's entropy, expanded by OpenSSL."""
+    if not _RESEEDS:
+        return np.frombuffer(os.urandom(4 * count), np.uint32)
     ssl.RAND_add(os.urandom(32), 32.0)  # proof: entropy. Each call reseeds the generator.
     return np.frombuffer(ssl.RAND_bytes(4 * count), np.uint32)
 

@@ -329,6 +329,15 @@ def test_a_changed_state_is_refused(path):
         asked(again, [0.2])
 
 
+@pytest.mark.parametrize(("facts", "since"), [({"array": 1}, 0), ({}, -2), ({}, 3)])
+def test_a_state_that_cannot_stand_for_answers_replaces_none(path, facts, since):
+    lease = wall(path).prepay(PLAN, name="loop")
+    answers = asked(lease, [0.1, 0.2])
+    with pytest.raises(tacit.errors.TacitError):
+        lease.keep_state(facts, since=since)
+    assert asked(wall(path).prepay(PLAN, name="loop"), [0.1, 0.2]) == answers
+
+
 def test_facts_that_steps_share_are_stored_once(path):
     asked(wall(path).prepay(LONG, name="loop"), PLACES)
     with sqlite3.connect(path.parent / "l.ledger.answers") as file:

@@ -26,6 +26,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from tacit.spec.certificate import Certificate
+from tacit.spec.checks import whole_number
 from tacit.spec.errors import BudgetError, LedgerError, ReplacedError
 from tacit.spec.plan import Plan
 from tacit.spec.queries import Query
@@ -238,16 +239,20 @@ class KeptLease:
         them by a `ReplacedError`, and goes on after the last answer that they stand for.
         """
         with self._lock:
-            state = zlib.compress(to_json(facts).encode(), 1)
-            self._store.replace_answers(self._id, self._begun, since, self._used, state)
+            whole_number(since, "since", least=0, most=self._used)
+            state = to_json(facts)
+            from_json(state)  # what cannot be read back replaces nothing
+            packed = zlib.compress(state.encode(), 1)
+            self._store.replace_answers(self._id, self._begun, since, self._used, packed)
 
     def _replaced(self) -> ReplacedError:
         state = self._store.get(self._id, _STATE)
         if state is None or int(state.question) <= self._used:
             raise LedgerError(f"The stored answers of {self._name!r} are incomplete.")
         state.check(None, self._name)
+        facts = from_json(zlib.decompress(state.integers))
         self._used = int(state.question)
-        return ReplacedError(self._name, self._used, from_json(zlib.decompress(state.integers)))
+        return ReplacedError(self._name, self._used, facts)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("A Lease cannot be copied or pickled: its steps would be taken twice.")
