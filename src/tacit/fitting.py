@@ -91,7 +91,7 @@ def resolve(model: Any, wall: Releaser, how: Any) -> Method[Any]:
 
 
 def for_budget(model: Any, wall: Releaser, budget: Budget) -> Method[Any]:
-    """What is most accurate within this budget, chosen without the data.
+    """Return the most accurate method within this budget, chosen without the data.
 
     `PrivateNewton` for a logistic regression: its intervals include privacy noise, and in accuracy
     no other method was clearly ahead of it where they were measured side by side

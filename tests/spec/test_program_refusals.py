@@ -247,9 +247,9 @@ def test_scans_within_scans_are_not_unrolled_beyond_the_limit():
 def test_rounds_that_compute_nothing_count() -> None:
     def turning(row: Any, _: Any) -> Any:
         def inner(carry: Any) -> Any:
-            return lax.while_loop(lambda c: c[0] < 1, lambda c: (c[1], c[0]), carry)
+            return lax.while_loop(lambda c: c[0], lambda c: (c[1], c[0]), carry)
 
-        return lax.while_loop(lambda c: c[0] < 1, inner, (row[0], row[1]))[0]
+        return lax.while_loop(lambda c: c[0], inner, (row[0] > 0, row[1] > 0))[0] * row[0]
 
     with pytest.raises(QueryError, match="numbers computed for one row") as refused:
         trace(turning, 2, None)
