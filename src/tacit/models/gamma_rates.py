@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Unpack
+from typing import ClassVar, Unpack
 
 import numpy as np
 from scipy.stats import gamma
@@ -23,7 +23,56 @@ from tacit.spec.schema import Schema
 
 
 @dataclass(frozen=True)
-class GammaPoisson:
+class _GammaRate:
+    """What rates of counts and of waiting times have in common: all but the law of a row."""
+
+    column: str
+    prior: tuple[float, float] | None = None
+
+    _counts: ClassVar[bool]
+    _prior_form: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        if self.prior is not None:
+            set_fields(self, prior=positive(self.prior, 2, self._prior_form))
+
+    def query(self) -> Moments:
+        return Moments((self.column,), degree=1)
+
+    def posterior(self, release: Release, **sampling: Unpack[SamplingOptions]) -> Posterior:
+        """The posterior of `rate`, and of the `mean` wait 1 / rate, given a release."""
+        how = Sampling.of(sampling)
+        check_answers(release, self.query())
+        cap, prior = self._cap_and_prior(release.schema)
+        rng = np.random.default_rng(how.seed)
+        family = poisson(cap) if self._counts else exponential(cap)
+        at, rows = draw_one_parameter(release, self.query(), family, *gamma_on_log(prior), how, rng)
+        rate = np.exp(at)
+        if self._counts:
+            means, next_row = {}, rng.poisson(np.minimum(rate, 1e15))
+        else:
+            means, next_row = {"mean": 1 / rate}, rng.standard_exponential(len(rate)) / rate
+        draws = {"rate": rate, **means, "rows": rows}
+        return Posterior.of(self, release, how, draws, predicted={self.column: next_row})
+
+    def log_prior(self, draws: Mapping[str, np.ndarray], release: Release) -> np.ndarray:
+        """The log density of the prior at draws of `rate`."""
+        _, (shape, per) = self._cap_and_prior(release.schema)
+        return gamma.logpdf(draws["rate"], shape, scale=1 / per)
+
+    def _cap_and_prior(self, schema: Schema) -> tuple[float, tuple[float, float]]:
+        """Return the public cap of the column, which starts at 0, and the prior's (shape, rate)."""
+        column = schema[self.column]
+        known = isinstance(column, Integer if self._counts else (Integer, Real))
+        if not known or column.low != 0 or column.high <= 0:
+            wanted = f"{'Integer' if self._counts else 'Real'}({column.name!r}, 0, cap)"
+            raise ModelError(f"Expected the schema to have {wanted} for this model.")
+        cap = float(column.high)
+        return cap, self.prior or (1.0, 2 / cap if self._counts else cap / 2)
+
+
+@dataclass(frozen=True)
+class GammaPoisson(_GammaRate):
     """How many events a row has on average, in a whole-number column from 0 to its public cap.
 
     A row beyond the cap has no value, and the model knows it: the rate is that of a Poisson law
@@ -43,27 +92,12 @@ class GammaPoisson:
     Moments(columns=('visits',), degree=1, split=None, centred=True)
     """
 
-    column: str
-    prior: tuple[float, float] | None = None
-
-    def __post_init__(self) -> None:
-        if self.prior is not None:
-            set_fields(self, prior=positive(self.prior, 2, "prior=(events, rows)"))
-
-    def query(self) -> Moments:
-        return Moments((self.column,), degree=1)
-
-    def posterior(self, release: Release, **sampling: Unpack[SamplingOptions]) -> Posterior:
-        """The posterior of `rate` given a release of this model's query, or of more columns."""
-        return _posterior(self, release, Sampling.of(sampling))
-
-    def log_prior(self, draws: Mapping[str, np.ndarray], release: Release) -> np.ndarray:
-        """The log density of the prior at draws of `rate`."""
-        return _log_prior(self, draws["rate"], release)
+    _counts: ClassVar[bool] = True
+    _prior_form: ClassVar[str] = "prior=(events, rows)"
 
 
 @dataclass(frozen=True)
-class GammaExponential:
+class GammaExponential(_GammaRate):
     """How fast waiting times end, in a column from 0 to its public cap.
 
     A wait beyond the cap has no value, and the model knows it: the rate is that of an exponential
@@ -78,66 +112,8 @@ class GammaExponential:
         seen. Default: one wait, half as long as the cap.
     """
 
-    column: str
-    prior: tuple[float, float] | None = None
-
-    def __post_init__(self) -> None:
-        if self.prior is not None:
-            set_fields(self, prior=positive(self.prior, 2, "prior=(waits, total)"))
-
-    def query(self) -> Moments:
-        return Moments((self.column,), degree=1)
-
-    def posterior(self, release: Release, **sampling: Unpack[SamplingOptions]) -> Posterior:
-        """The posterior of `rate`, and of the `mean` wait 1 / rate, given a release."""
-        return _posterior(self, release, Sampling.of(sampling))
-
-    def log_prior(self, draws: Mapping[str, np.ndarray], release: Release) -> np.ndarray:
-        """The log density of the prior at draws of `rate`."""
-        return _log_prior(self, draws["rate"], release)
-
-
-def _posterior(
-    model: GammaPoisson | GammaExponential, release: Release, how: Sampling
-) -> Posterior:
-    query, counts = model.query(), isinstance(model, GammaPoisson)
-    check_answers(release, query)
-    cap, prior = _cap_and_prior(model, release.schema)
-    rng = np.random.default_rng(how.seed)
-    family = poisson(cap) if counts else exponential(cap)
-    at, rows = draw_one_parameter(release, query, family, *gamma_on_log(prior), how, rng)
-    rate = np.exp(at)
-    if counts:
-        means, next_row = {}, rng.poisson(np.minimum(rate, 1e15))
-    else:
-        means, next_row = {"mean": 1 / rate}, rng.standard_exponential(len(rate)) / rate
-    return Posterior.of(
-        model,
-        release,
-        how,
-        {"rate": rate, **means, "rows": rows},
-        predicted={model.column: next_row},
-    )
-
-
-def _log_prior(
-    model: GammaPoisson | GammaExponential, rate: np.ndarray, release: Release
-) -> np.ndarray:
-    _, (shape, per) = _cap_and_prior(model, release.schema)
-    return gamma.logpdf(rate, shape, scale=1 / per)
-
-
-def _cap_and_prior(
-    model: GammaPoisson | GammaExponential, schema: Schema
-) -> tuple[float, tuple[float, float]]:
-    """Return the public cap of the column, which starts at 0, and the prior's (shape, rate)."""
-    column, counts = schema[model.column], isinstance(model, GammaPoisson)
-    known = isinstance(column, Integer if counts else (Integer, Real))
-    if not known or column.low != 0 or column.high <= 0:
-        wanted = f"{'Integer' if counts else 'Real'}({column.name!r}, 0, cap)"
-        raise ModelError(f"Expected the schema to have {wanted} for this model.")
-    cap = float(column.high)
-    return cap, model.prior or (1.0, 2 / cap if counts else cap / 2)
+    _counts: ClassVar[bool] = False
+    _prior_form: ClassVar[str] = "prior=(waits, total)"
 
 
 def gamma_on_log(
