@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from tacit.spec.checks import is_number, set_fields
@@ -60,11 +59,16 @@ def number(value: Any, what: str, *, above: float | None = None) -> float:
     return float(value)
 
 
-def positive(values: Sequence[Any], length: int, what: str) -> tuple[float, ...]:
-    """Return prior parameters as floats: finite and positive, so that the prior is proper."""
+def several(values: Any, length: int, what: str) -> tuple[Any, ...]:
+    """Return a tuple of so many values."""
     if not isinstance(values, (tuple, list)) or len(values) != length:
         raise ModelError(f"Expected {what} with {length} numbers, got {values!r}.")
-    for value in values:
+    return tuple(values)
+
+
+def positive(values: Any, length: int, what: str) -> tuple[float, ...]:
+    """Return prior parameters as floats: finite and positive, so that the prior is proper."""
+    for value in several(values, length, what):
         if not is_number(value) or not 1e-6 <= value <= 1e12:
             raise ModelError(f"Expected {what} between 1e-6 and 1e12, got {value!r}.")
     return tuple(float(value) for value in values)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, NamedTuple, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 from scipy.stats import norm
@@ -16,7 +16,7 @@ from tacit.infer.from_draw import check_usable
 from tacit.infer.latent_moments import draw_matrices, weak_prior
 from tacit.infer.latent_sum import DrawnMean, draw_one_parameter, scales
 from tacit.infer.one_parameter import normal
-from tacit.models.checks import check_answers, keep_numbers, number
+from tacit.models.checks import check_answers, keep_numbers, number, several
 from tacit.posterior import Posterior
 from tacit.spec.checks import set_fields
 from tacit.spec.draws import BoundedNormal, ConjugateDraw
@@ -63,9 +63,7 @@ class NormalMean:
             )
         keep_numbers(self, "sd")
         if self.prior is not None:
-            if not isinstance(self.prior, (tuple, list)) or len(self.prior) != 2:
-                raise ModelError(f"Expected prior=(mean, sd), got {self.prior!r}.")
-            mean, sd = self.prior
+            mean, sd = several(self.prior, 2, "prior=(mean, sd)")
             sd = number(sd, "the prior's sd", above=0)
             set_fields(self, prior=(number(mean, "the prior's mean"), sd))
 
@@ -145,11 +143,7 @@ class NormalMean:
 
 def _pair(value: Any) -> tuple[float, float]:
     """Return the ends of an interval, or those of the whole line."""
-    if not isinstance(value, (tuple, list)) or len(value) != 2:
-        raise ModelError(
-            f"Expected truncation=(low, high), the ends of an interval, got {value!r}."
-        )
-    if tuple(value) == (-math.inf, math.inf):
+    if several(value, 2, "truncation=(low, high)") == (-math.inf, math.inf):
         return -math.inf, math.inf
     if any(isinstance(end, (float, Decimal)) and math.isinf(end) for end in value):
         raise ModelError(
@@ -252,14 +246,10 @@ class MultivariateNormalModel:
         set_fields(self, columns=Moments(self.columns).columns)
         keep_numbers(self, "prior_mean_rows", "prior_sd_rows")
         for what, above in (("prior_mean", None), ("prior_sd", 0)):
-            values = getattr(self, what)
-            if values is None:
-                continue
-            if not isinstance(values, (tuple, list)) or len(values) != len(self.columns):
-                raise ModelError(f"Expected {what} with {len(self.columns)} numbers.")
-            set_fields(
-                self, **{what: tuple(number(v, f"each of {what}", above=above) for v in values)}
-            )
+            if (values := getattr(self, what)) is not None:
+                given = several(values, len(self.columns), what)
+                kept = tuple(number(v, f"each of {what}", above=above) for v in given)
+                set_fields(self, **{what: kept})
 
     def query(self) -> Moments:
         return Moments(self.columns)
@@ -293,20 +283,14 @@ class MultivariateNormalModel:
         return log + len(self.columns) * np.log(sd).sum(axis=-1)
 
 
-class _Drawn(NamedTuple):
-    """The generator after the draws; the rows, the scaled means and a root of the covariance."""
-
-    rng: np.random.Generator
-    rows: np.ndarray
-    centre: np.ndarray
-    root: np.ndarray
-
-
-def _drawn(model: NormalModel | MultivariateNormalModel, release: Release, how: Sampling) -> _Drawn:
+def _drawn(
+    model: NormalModel | MultivariateNormalModel, release: Release, how: Sampling
+) -> tuple[np.random.Generator, np.ndarray, np.ndarray, np.ndarray]:
+    """Return the generator after the draws, rows, scaled means and a root of the covariance."""
     check_answers(release, model.query())
     rng, prior = np.random.default_rng(how.seed), _prior(model, release)
     moments = draw_matrices(release, model.query(), prior.moments_density(), how)
-    return _Drawn(rng, moments[:, 0, 0], *draw_mean_and_covariance(moments, prior, rng))
+    return rng, moments[:, 0, 0], *draw_mean_and_covariance(moments, prior, rng)
 
 
 def _prior(model: NormalModel | MultivariateNormalModel, release: Release) -> NormalPrior:
