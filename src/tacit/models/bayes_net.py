@@ -68,26 +68,18 @@ class BayesNet:
         self, model: Any, release: Release, sampling: SamplingOptions
     ) -> NetworkPosterior:
         """The posterior of a model that is this network: draws, and one more row for each."""
-        how, graph = Sampling.of(sampling), self.graph
-        labels = {name: release.schema[name].labels for name in graph}
-        tables, rows, rng = draw_tables(release, graph, self.prior, how)
-        drawn: dict[str, np.ndarray] = {}
-        for name, parents in graph.items():
-            each = (np.arange(len(rows)), *(drawn[parent] for parent in parents))
-            passed = np.cumsum(tables[name][each], axis=1) < rng.random((len(rows), 1))
-            drawn[name] = np.minimum(passed.sum(axis=1), len(labels[name]) - 1)
-        names = {name: family_name(name, parents) for name, parents in graph.items()}
-        return NetworkPosterior.of(
-            model,
-            release,
-            how,
-            {names[name]: tables[name] for name in graph} | {"rows": rows},
-            labels={
-                names[name]: {each: labels[each] for each in (*parents, name)}
-                for name, parents in graph.items()
-            },
-            predicted=drawn,
-        )
+        how = Sampling.of(sampling)
+        tables, rows, rng = draw_tables(release, self.graph, self.prior, how)
+        draws, labels, drawn = {}, {}, dict[str, np.ndarray]()
+        for name, parents in self.graph.items():
+            table, family = tables[name], family_name(name, parents)
+            draws[family] = table
+            labels[family] = {each: release.schema[each].labels for each in (*parents, name)}
+            given = (np.arange(len(rows)), *(drawn[parent] for parent in parents))
+            passed = np.cumsum(table[given], axis=1) < rng.random((len(rows), 1))
+            drawn[name] = np.minimum(passed.sum(axis=1), table.shape[-1] - 1)
+        draws["rows"] = rows
+        return NetworkPosterior.of(model, release, how, draws, labels=labels, predicted=drawn)
 
     def log_prior(self, draws: Mapping[str, np.ndarray], release: Release) -> np.ndarray:
         """The log density of the prior at draws of the tables."""

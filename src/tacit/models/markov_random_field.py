@@ -43,7 +43,7 @@ class MarkovRandomField:
     (('a', 'b'), ('b', 'c'))
     """
 
-    cliques: Sequence[Sequence[str]]
+    cliques: tuple[tuple[str, ...], ...]
     prior_scale: float = 2.0
 
     def __post_init__(self) -> None:
@@ -57,33 +57,24 @@ class MarkovRandomField:
         return tuple(dict.fromkeys(chain.from_iterable(self.cliques)))
 
     def query(self) -> Counts:
-        return Counts(tuple(tuple(clique) for clique in self.cliques))
+        return Counts(self.cliques)
 
     def posterior(self, release: Release, **sampling: Unpack[SamplingOptions]) -> FieldPosterior:
         """The posterior of the cliques' probabilities and of their log potentials."""
-        how = Sampling.of(sampling)
-        cliques = [tuple(clique) for clique in self.cliques]
+        how, draws, labels = Sampling.of(sampling), {}, {}
         margins, potentials, rows, predicted = draw_field(
-            release, self.columns, cliques, self.prior_scale, how
+            release, self.columns, self.cliques, self.prior_scale, how
         )
-        draws = {margin_name(c): p for c, p in zip(cliques, margins, strict=True)}
-        draws |= {potential_name(c): t for c, t in zip(cliques, potentials, strict=True)}
-        return FieldPosterior.of(
-            self,
-            release,
-            how,
-            {**draws, "rows": rows},
-            labels={
-                name(c): {column: release.schema[column].labels for column in c}
-                for name in (margin_name, potential_name)
-                for c in cliques
-            },
-            predicted=predicted,
-        )
+        for name, tables in ((margin_name, margins), (potential_name, potentials)):
+            for clique, drawn in zip(self.cliques, tables, strict=True):
+                draws[name(clique)] = drawn
+                labels[name(clique)] = {column: release.schema[column].labels for column in clique}
+        draws["rows"] = rows
+        return FieldPosterior.of(self, release, how, draws, labels=labels, predicted=predicted)
 
     def log_prior(self, draws: Mapping[str, np.ndarray], release: Release) -> np.ndarray:
         """The log density of the prior at draws of the log potentials."""
-        parts = [draws[potential_name(tuple(clique))] for clique in self.cliques]
+        parts = [draws[potential_name(clique)] for clique in self.cliques]
         each = [-0.5 * (theta.reshape(len(theta), -1) ** 2).sum(axis=1) for theta in parts]
         return np.asarray(sum(each) / self.prior_scale**2)
 
