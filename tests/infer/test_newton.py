@@ -6,6 +6,7 @@ from scipy.stats import binom
 
 from tacit.infer.newton import Curvature, NoisyGradient, best_ridge, draw, next_iterate
 from tacit.methods.newton import CURVATURE, unpacked
+from tacit.spec.sampling import Sampling
 
 
 def symmetric_noise(size, sd, rng):
@@ -57,7 +58,8 @@ def test_intervals_cover_where_the_model_is_exact(noise):
         law = rng.standard_normal(8) * np.sqrt(h + noise**2)
         at = theta + rng.standard_normal(8)
         gradient = matrix @ (theta - at) + axes @ law
-        found = draw(NoisyGradient(at, gradient, noise**2), known, ridge, spread, 300, rng)
+        how = Sampling(draws=300, chains=1, seed=int(rng.integers(2**32)))
+        (found,) = draw(NoisyGradient(at, gradient, noise**2), known, ridge, spread, how)
         low, high = np.quantile(found, [0.05, 0.95], axis=0)
         hits += int(((low <= theta) & (theta <= high)).sum())
     n = 8 * repeats
@@ -66,10 +68,9 @@ def test_intervals_cover_where_the_model_is_exact(noise):
 
 
 def test_without_awareness_intervals_are_too_narrow():
-    rng = np.random.default_rng(3)
     seen = NoisyGradient(np.zeros(3), np.ones(3), 100.0), Curvature(20 * np.eye(3), 1e-6)
-    aware = draw(*seen, 0.1, 2.0, 4000, rng)
-    plugin = draw(*seen, 0.1, 2.0, 4000, rng, aware=False)
+    (aware,) = draw(*seen, 0.1, 2.0, Sampling(draws=4000, chains=1, seed=3))
+    (plugin,) = draw(*seen, 0.1, 2.0, Sampling(draws=4000, chains=1, seed=4, noise="plugin"))
     assert np.all(aware.std(axis=0) > 2 * plugin.std(axis=0))
 
 

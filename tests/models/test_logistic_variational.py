@@ -10,6 +10,7 @@ import tacit
 from tacit.infer.newton import Curvature, NoisyGradient, draw
 from tacit.models.logistic_variational import Augmented
 from tacit.spec.packing import upper
+from tacit.spec.sampling import Sampling
 from tacit.spec.variational import FitSetting, Sums
 
 AT, SD, PULLED = np.array([0.5, 2.0, -1.0]), 3.0, 0.7
@@ -53,7 +54,8 @@ def test_draws_have_the_noise_of_one_direction(aware):
     axes, _ = np.linalg.qr(rng.standard_normal((3, 3)))
     curvature = (axes * [9.0, 16.0, 25.0]) @ axes.T
     gradient = NoisyGradient(np.zeros(3), np.zeros(3), 4.0, along)
-    found = draw(gradient, Curvature(curvature, 1e-6), 0.0, 1.0, 80_000, rng, aware=aware)
+    how = Sampling(draws=80_000, chains=1, seed=1, noise="aware" if aware else "plugin")
+    (found,) = draw(gradient, Curvature(curvature, 1e-6), 0.0, 1.0, how)
     back = np.linalg.inv(curvature)
     noise = aware * (4 * np.eye(3) + np.outer(along, along))
     expected = back @ (curvature + noise) @ back

@@ -21,6 +21,8 @@ from functools import cached_property
 
 import numpy as np
 
+from tacit.spec.sampling import Sampling
+
 _RIDGES = np.geomspace(1e-4, 1e5, 120)
 _PRIOR_WEIGHT = 2.0  # of the prior in the estimated variance, in coefficients
 _EDGE = 0.35  # damping of a step, as a share of the largest eigenvalue of the noise alone
@@ -153,24 +155,24 @@ def draw(
     curvature: Curvature,
     ridge: float,
     prior: float,
-    count: int,
-    rng: np.random.Generator,
-    *,
-    aware: bool = True,
+    sampling: Sampling,
 ) -> np.ndarray:
-    """Return draws (draw, parameter) of the posterior given the last gradient.
+    """Return draws (chain, draw, parameter) of the posterior given the last gradient.
 
-    Without `aware` they are plug-in draws: the gradient's noise counts as zero.
+    For plug-in draws the gradient's noise counts as zero.
     """
+    rng, count = np.random.default_rng(sampling.seed), sampling.chains * sampling.draws
     centre = curvature.step(gradient, ridge)
     _, axes = curvature.eigen
+    aware = sampling.noise == "aware"
     variance, along = gradient.noise(axes) if aware else (0.0, np.zeros(len(centre)))
     spread, weight = estimate_spread(centre, curvature, variance + along**2, ridge, prior)
     spreads = spread * np.sqrt(weight / rng.chisquare(weight, count))
     h = curvature.shrunk
     sd = np.sqrt(h + variance + (ridge * spreads[:, None]) ** 2)
     errors = sd * rng.standard_normal(sd.shape) + rng.standard_normal((count, 1)) * along
-    return centre + errors / (h + ridge) @ axes.T
+    theta = centre + errors / (h + ridge) @ axes.T
+    return theta.reshape(sampling.chains, sampling.draws, -1)
 
 
 def eigen_floored(

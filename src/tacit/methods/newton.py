@@ -177,16 +177,8 @@ class PrivateNewton:
             late = _late(state.gradients, state.schedule)
             last = NoisyGradient.mean([*late, last], state.constant.noise[0].scale ** 2)
         recent = state.curvatures[-max(1, round(0.4 * len(state.curvatures))) :]
-        theta = draw(
-            last,
-            Curvature.mean([*recent, _curvature(state.release, len(last.at))]),
-            state.ridge,
-            state.prior,
-            sampling.chains * sampling.draws,
-            np.random.default_rng(sampling.seed),
-            aware=sampling.noise == "aware",
-        )
-        theta = theta.reshape(sampling.chains, sampling.draws, -1)
+        curvature = Curvature.mean([*recent, _curvature(state.release, len(last.at))])
+        theta = draw(last, curvature, state.ridge, state.prior, sampling)
         return state.task.model.vector_posterior(state.release, theta, sampling.noise)
 
     def _plan(self, state: NewtonState, numbers: int) -> Plan:

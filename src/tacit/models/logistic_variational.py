@@ -149,13 +149,6 @@ def _table() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def drawn(parameters: Augmented, sampling: Sampling) -> np.ndarray:
     """Return draws (chain, draw, parameter) of the coefficients of the design vectors."""
-    theta = draw(
-        parameters.gradient,
-        parameters.curvature,
-        parameters.ridge,
-        parameters.prior,
-        sampling.chains * sampling.draws,
-        np.random.default_rng(sampling.seed),
-        aware=sampling.noise == "aware",
+    return draw(
+        parameters.gradient, parameters.curvature, parameters.ridge, parameters.prior, sampling
     )
-    return theta.reshape(sampling.chains, sampling.draws, -1)
