@@ -107,8 +107,7 @@ class HMM:
         )
         profiles = []
         for name, first in zip(self.emissions, cells.first[:-1], strict=True):
-            levels = len(_named(release.table(name).block.axes[2].labels))
-            p = drawn.theta[:, :, first : first + levels]
+            p = drawn.theta[:, :, first : first + len(release.schema[name].labels)]
             # In the order in which it is read back, so that sums round alike.
             profiles.append(np.ascontiguousarray(p / p.sum(axis=2, keepdims=True)))
         draws, labels = self._draws(profiles, drawn), self._labels(release.schema)
@@ -168,15 +167,12 @@ class HMM:
         """The log density of the prior at draws of emissions, transitions and starts."""
         log: Any = 0.0
         cells = self._cells(release)
-        of_levels = self._priors().of_levels(cells)
-        begins = dict(zip(self.emissions, cells.first[:-1], strict=True))
-        for name, p in draws.items():
-            if name == "states":
-                continue
-            a = np.full(p.shape[-1], self.prior_transition)
-            if name.startswith("emission_"):  # missing values apart, which come last
-                begin = begins[name.removeprefix("emission_")]
-                a = of_levels[begin : begin + p.shape[-1]]
+        of_levels = np.split(self._priors().of_levels(cells), cells.first[1:-1])
+        concentrations = {f"emission_{name}": a for name, a in zip(self.emissions, of_levels)}
+        moves = np.full(self.n_states, self.prior_transition)
+        for name, levels in (concentrations | {"transition": moves, "start": moves}).items():
+            p = draws[name]
+            a = levels[: p.shape[-1]]  # missing values apart, which come last
             each = (np.log(np.maximum(p, 1e-300)) * (a - 1)).sum(axis=-1)
             each += gammaln(a.sum()) - gammaln(a).sum()
             log = log + each.reshape(len(each), -1).sum(axis=1)
@@ -191,7 +187,7 @@ class HMM:
         A missing emission is a level of its own in here, so that all tables of a cell have as many
         rows.
         """
-        sequences, times = (_named(axis.labels) for axis in release.blocks[0].axes[:2])
+        sequences, times = (release.schema[name].labels for name in (self.sequence, self.time))
         used = np.ones((len(sequences), len(times)), dtype=bool)
         for one, other in self.held_out:
             if one not in sequences or other not in times:
@@ -210,8 +206,3 @@ class HMM:
             used,
             np.inf if units is None else float(units * release.schema.max_rows_per_unit),
         )
-
-
-def _named(labels: Sequence[Label]) -> tuple[Label, ...]:
-    """Without the cell of missing values."""
-    return tuple(label for label in labels if label is not None)
