@@ -213,7 +213,7 @@ def test_few_documents_are_read_often_enough_without_noise(n):
 
 def test_steps_count_where_topics_are_all_alike():
     """The noise of frequencies is that of all releases but one, and not of a part of them."""
-    single = lda._RootFrequency.of(np.array([40.0, 0.0, 9.0]), 3.0)
+    single = lda._RootFrequency(np.array([40.0, 0.0, 9.0]), 3.0)
     seen = np.outer([36.0, 2.0, 9.0], np.full(4, 0.5))  # each topic's share, of norm 1 together
     both = single.with_steps(Sums({"sum": seen}, {"sum": 4.0}), topics=4)
     np.testing.assert_allclose(both.seen, 0.64 * single.seen + 0.36 * seen.sum(axis=1) / 2)

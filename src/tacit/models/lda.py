@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
@@ -169,13 +170,13 @@ def _aware_fit(model: LDA, column: Tokens, setting: FitSetting) -> Variational:
         PilotQuery(
             pilot("topics.root_frequencies", (words, 1)),
             frequency_share,
-            result=lambda release: _RootFrequency.of(release.value, release.noise[0].scale),
+            result=lambda release: _RootFrequency(release.value, release.noise[0].scale),
         ),
         PilotQuery(
             pilot("topics.cooccurrence", (n_pilot_words, n_pilot_words), first_words),
             cooccurrence_share,
             lambda question, before: question.at((_index_map(before[0].value, n_pilot_words),)),
-            result=lambda release: _Cooccurrence.of(release, topics),
+            result=lambda release: _cooccurrence(release, topics),
         ),
     )
     ask = _Question(model, column, roots=True, rounds=_FEW_ROUNDS)
@@ -185,13 +186,13 @@ def _aware_fit(model: LDA, column: Tokens, setting: FitSetting) -> Variational:
 
     def initial(sums: Sums) -> Topics:
         root_frequency, cooccurrence = sums.pilots
-        if not cooccurrence.detectable:
+        if cooccurrence is None:
             return root_frequency.equal_topics(topics)
-        return _initial_topics(cooccurrence.value, root_frequency.value, topics)
+        return _initial_topics(cooccurrence, root_frequency.value, topics)
 
     def maximise(sums: Sums) -> Topics:
         root_frequency, cooccurrence = sums.pilots
-        if not cooccurrence.detectable:
+        if cooccurrence is None:
             return root_frequency.with_steps(sums, topics).equal_topics(topics)
         frequency = root_frequency.value
         seen = sums.values["sum"]
@@ -244,11 +245,10 @@ class _RootFrequency:
 
     seen: np.ndarray
     sd: float
-    value: np.ndarray
 
-    @classmethod
-    def of(cls, seen: np.ndarray, sd: float) -> _RootFrequency:
-        return cls(seen, sd, denoised_sizes(seen, sd))
+    @cached_property
+    def value(self) -> np.ndarray:
+        return denoised_sizes(self.seen, self.sd)
 
     def with_steps(self, sums: Sums, topics: int) -> _RootFrequency:
         """Return the precision-weighted mean with frequencies from steps.
@@ -261,7 +261,7 @@ class _RootFrequency:
         from_steps = sums.values["sum"].sum(axis=1) / math.sqrt(topics)
         share = self.sd**2 / (self.sd**2 + sd**2)  # weights proportional to precision
         mean = (1 - share) * self.seen + share * from_steps
-        return self.of(mean, self.sd * sd / math.hypot(self.sd, sd))
+        return _RootFrequency(mean, self.sd * sd / math.hypot(self.sd, sd))
 
     def equal_topics(self, topics: int) -> Topics:
         """Return equal topics, the fallback where no topic is distinguishable from noise."""
@@ -278,19 +278,13 @@ def _index_map(frequency: np.ndarray, most: int) -> np.ndarray:
     return index_map
 
 
-class _Cooccurrence(NamedTuple):
-    """Co-occurrences of frequent words, and whether topics are detectable in the noise."""
-
-    value: np.ndarray
-    detectable: bool
-
-    @classmethod
-    def of(cls, release: Release, topics: int) -> _Cooccurrence:
-        above = np.triu(release.value.reshape(release.blocks[0].shape), 1)
-        value = above + above.T
-        # With fewer than topics / 10 eigenvalues beyond the noise edge, steps fit noise.
-        few = math.ceil(topics / 10)
-        return cls(value, exceeds_noise_edge(value, few, release.noise[0].scale))
+def _cooccurrence(release: Release, topics: int) -> np.ndarray | None:
+    """Return co-occurrences of frequent words, or None where noise hides all topics."""
+    above = np.triu(release.value.reshape(release.blocks[0].shape), 1)
+    value = above + above.T
+    # With fewer than topics / 10 eigenvalues beyond the noise edge, steps fit noise.
+    few = math.ceil(topics / 10)
+    return value if exceeds_noise_edge(value, few, release.noise[0].scale) else None
 
 
 def _initial_topics(cooccurrence: np.ndarray, frequency: np.ndarray, topics: int) -> Topics:
