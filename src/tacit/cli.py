@@ -114,10 +114,7 @@ def release(
 ) -> None:
     """The custodian's half: spend, and write a release that can be sent to an analyst."""
     study = Study.load(study_path)
-    if name is None and len(study.analyses) > 1:
-        names = ", ".join(a.name for a in study.analyses)
-        raise StudyError(f"Expected --analysis, one of {names}.")
-    analysis = study.analyses[0] if name is None else study.analysis(name)
+    analysis = study.analysis(name)
     if not output.parent.is_dir():
         raise FileError(f"Cannot write {output}: its folder does not exist. Nothing was spent.")
     made = release_analysis(analysis, _wall(study))

@@ -88,12 +88,13 @@ class Study:
             output=where / str(facts.get("output", {}).get("folder", "results")),
         )
 
-    def analysis(self, name: str) -> Analysis:
-        for analysis in self.analyses:
-            if analysis.name == name:
-                return analysis
-        names = ", ".join(a.name for a in self.analyses)
-        raise StudyError(f"No analysis {name!r} in the study; it has {names}.")
+    def analysis(self, name: str | None) -> Analysis:
+        """The analysis of this name; None will do for the only one."""
+        found = [a for a in self.analyses if name in (None, a.name)]
+        if len(found) == 1:
+            return found[0]
+        wanted = "Expected --analysis" if name is None else f"No analysis {name!r}"
+        raise StudyError(f"{wanted}; the study has {', '.join(a.name for a in self.analyses)}.")
 
 
 def run_analysis(analysis: Analysis, releaser: Releaser) -> Posterior:
