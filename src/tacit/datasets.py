@@ -146,9 +146,12 @@ def simulate_readmissions(patients: int = 10_000, seed: int = 0) -> Readmissions
     return Readmissions(table, truth, probability)
 
 
-TYPES = ("enemy action", "explosive hazard", "criminal event", "friendly action", "other")
-CATEGORIES = tuple(f"category {i:02d}" for i in range(1, 21))
 FLAGS = ("friendly_casualties", "host_nation_casualties", "civilian_casualties")
+LEVELS = {
+    "type": ("enemy action", "explosive hazard", "criminal event", "friendly action", "other"),
+    "category": tuple(f"category {i:02d}" for i in range(1, 21)),
+    **dict.fromkeys(FLAGS, ("no", "yes")),
+}
 
 
 @dataclass(frozen=True)
@@ -172,11 +175,10 @@ class Logs:
 
     def schema(self, neighbours: Neighbours = "replace_one") -> Schema:
         """Everything in it is public: regions and months too, whether or not they have rows."""
-        levels = {"type": TYPES, "category": CATEGORIES, **dict.fromkeys(FLAGS, ("no", "yes"))}
         return Schema(
             Categorical("region", self.regions, default=self.regions[0]),
             Time("month", self.months[0], self.months[-1], default=self.months[0]),
-            *(Categorical(name, levels[name], default=levels[name][-1]) for name in levels),
+            *(Categorical(name, levels, default=levels[-1]) for name, levels in LEVELS.items()),
             neighbours=neighbours,
         )
 
@@ -210,11 +212,10 @@ def simulate_incidents(
     (2, 3)
     """
     rng = np.random.default_rng(seed)
-    columns = {"type": len(TYPES), "category": len(CATEGORIES), **dict.fromkeys(FLAGS, 2)}
     emissions = {}
-    for name, size in columns.items():
-        shared = rng.dirichlet(np.ones(size))
-        own = rng.dirichlet(np.ones(size), size=states)
+    for name, levels in LEVELS.items():
+        shared = rng.dirichlet(np.ones(len(levels)))
+        own = rng.dirichlet(np.ones(len(levels)), size=states)
         mixed = (1 - min(separation, 1)) * shared + separation * own
         emissions[name] = mixed / mixed.sum(axis=1, keepdims=True)
     other = (1 - persistence) / max(states - 1, 1)
@@ -223,19 +224,21 @@ def simulate_incidents(
     hidden = np.empty((regions, months), dtype=np.int64)
     hidden[:, 0] = rng.integers(states, size=regions)
     for t in range(1, months):
-        cumulative = transition[hidden[:, t - 1]].cumsum(axis=1)
-        hidden[:, t] = (cumulative < rng.random((regions, 1)) * cumulative[:, -1:]).sum(axis=1)
+        hidden[:, t] = _chosen(transition[hidden[:, t - 1]], rng)
     size = rng.poisson(entries * np.exp(rng.normal(0, 0.5, hidden.shape)))
     where = np.repeat(np.arange(hidden.size), size.ravel())
     names = tuple(f"region {i:02d}" for i in range(1, regions + 1))
     dates = tuple(f"{2004 + t // 12}-{t % 12 + 1:02d}" for t in range(months))
     table = {"region": np.array(names)[where // months], "month": np.array(dates)[where % months]}
-    levels = {"type": TYPES, "category": CATEGORIES, **dict.fromkeys(FLAGS, ("no", "yes"))}
     for name, p in emissions.items():
-        cumulative = p.cumsum(axis=1)[hidden.ravel()[where]]
-        drawn = (cumulative < rng.random((len(where), 1)) * cumulative[:, -1:]).sum(axis=1)
-        table[name] = np.array(levels[name])[drawn]
+        table[name] = np.array(LEVELS[name])[_chosen(p[hidden.ravel()[where]], rng)]
     return Logs(table, names, dates, hidden, emissions, transition)
+
+
+def _chosen(weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return a column of each row, chosen in proportion to the row's weights."""
+    cumulative = weights.cumsum(axis=1)
+    return (cumulative < rng.random((len(weights), 1)) * cumulative[:, -1:]).sum(axis=1)
 
 
 THEMES = {
@@ -295,12 +298,11 @@ def simulate_letters(letters: int = 10_000, seed: int = 0) -> Letters:
     rng = np.random.default_rng(seed)
     themes = tuple(THEMES)
     vocabulary = tuple(sorted({*COMMON.split(), *" ".join(THEMES.values()).split()}))
-    index = {word: i for i, word in enumerate(vocabulary)}
     common = np.zeros(len(vocabulary))
-    common[[index[word] for word in COMMON.split()]] = rng.gamma(1.0, size=len(COMMON.split()))
+    common[np.searchsorted(vocabulary, COMMON.split())] = rng.gamma(1.0, size=len(COMMON.split()))
     topics = np.zeros((len(themes), len(vocabulary)))
-    for i, words in enumerate(THEMES.values()):
-        own = [index[word] for word in words.split()]
+    for i, words_of in enumerate(THEMES.values()):
+        own = np.searchsorted(vocabulary, words_of.split())
         topics[i, own] = rng.gamma(2.0, size=len(own))
     topics = topics / topics.sum(axis=1, keepdims=True) + 0.5 * common / common.sum()
     topics /= topics.sum(axis=1, keepdims=True)
@@ -309,8 +311,8 @@ def simulate_letters(letters: int = 10_000, seed: int = 0) -> Letters:
     words = np.array(vocabulary, dtype=object)
     texts = np.empty(letters, dtype=object)
     for i, (share, length) in enumerate(zip(shares, lengths)):
-        drawn = rng.choice(len(vocabulary), size=length, p=share @ topics)
-        texts[i] = " ".join(words[drawn]).capitalize() + "."
+        drawn = rng.choice(words, size=length, p=share @ topics)
+        texts[i] = " ".join(drawn).capitalize() + "."
     author = np.sort(rng.integers(0, max(1, int(letters / 1.2)), size=letters))
     table = {"author": np.array([f"author {i}" for i in author]), "letter": texts}
     return Letters(table, vocabulary, themes, topics, shares)
