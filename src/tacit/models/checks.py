@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tacit.spec.checks import is_number, set_fields
@@ -12,6 +13,7 @@ from tacit.spec.moments import Moments
 from tacit.spec.queries import Counts
 from tacit.spec.release import Release
 from tacit.spec.sampling import SamplingOptions
+from tacit.spec.schema import Schema
 
 
 def check_answers(release: Release, query: Counts | Moments) -> None:
@@ -88,3 +90,12 @@ def names_of(value: Any, what: str, *, but: str | None = None) -> tuple[str, ...
     if but in names:
         raise ModelError(f"Expected the target {but!r} not to be a {what} too.")
     return names
+
+
+def features_of(schema: Schema, names: Sequence[str], *types: type[Any]) -> list[Any]:
+    """Return the columns of these names, all of them of the types that a model can use."""
+    for name in names:
+        if not isinstance(schema[name], types):
+            wanted = " or ".join(each.__name__ for each in types)
+            raise ModelError(f"Expected feature {name!r} to be {wanted}.")
+    return [schema[name] for name in names]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -21,7 +20,7 @@ from tacit.infer.mixtures import (
     with_noise,
 )
 from tacit.kernels.mixtures import BINS, MIDDLE
-from tacit.models.checks import keep_numbers, names_of
+from tacit.models.checks import features_of, keep_numbers, names_of
 from tacit.posterior.latent import MixturePosterior
 from tacit.spec.checks import set_fields, whole_number
 from tacit.spec.columns import Integer, Real
@@ -190,10 +189,8 @@ class GaussianMixture:
 
     def _scales(self, schema: Schema) -> tuple[np.ndarray, np.ndarray]:
         """Return the middle and half width of each column's bounds."""
-        for name in self.features:
-            if not isinstance(schema[name], (Real, Integer)):
-                raise ModelError(f"Expected feature {name!r} to be Real or Integer.")
-        middle, half = np.array([scale_of(schema[name]) for name in self.features]).T
+        columns = features_of(schema, self.features, Real, Integer)
+        middle, half = np.array([scale_of(column) for column in columns]).T
         return middle.copy(), half.copy()
 
 
@@ -236,35 +233,34 @@ class _Pilots:
         range_query = self._histograms(np.ones(self.size, np.int64))
         slices = self.slices
 
-        def along_axes(query: BoundedSum, before: tuple[Any, ...]) -> BoundedSum:
+        def along_axes(query: BoundedSum, before: tuple[Release, ...]) -> BoundedSum:
             return query.at((*self._state(self._turned(before)), slices))
 
         return (
-            PilotQuery(range_query, _SHARES[0], result=_value_and_sd),
+            PilotQuery(range_query, _SHARES[0]),
             PilotQuery(
                 squares,
                 _SHARES[1],
                 lambda query, before: query.at(self._state(self._narrowed(before))),
-                result=_value_and_sd,
             ),
-            PilotQuery(self._histograms(slices), _SHARES[2], along_axes, result=_value_and_sd),
+            PilotQuery(self._histograms(slices), _SHARES[2], along_axes),
         )
 
-    def initial(self, before: tuple[Any, ...], prior: MixturePrior) -> NormalMixture:
+    def initial(self, before: tuple[Release, ...], prior: MixturePrior) -> NormalMixture:
         """Return the initial mixture, fitted to synthetic rows."""
         rng = np.random.default_rng(0)  # for synthetic rows
-        counts, sd = before[2]
-        shape = int(np.prod(self.slices)), self.size, BINS
-        rows = synthetic_rows(self._turned(before), self.slices, counts.reshape(shape), sd, rng)
+        counts = before[2].value.reshape(-1, self.size, BINS)
+        sd = before[2].noise[0].scale
+        rows = synthetic_rows(self._turned(before), self.slices, counts, sd, rng)
         return clustered(rows, self.components, self.setting.units, prior, rng)
 
-    def _narrowed(self, before: tuple[Any, ...]) -> Frame:
-        counts, sd = before[0]
-        return Frame.whole(self.size).narrowed(counts.reshape(self.size, BINS), sd)
+    def _narrowed(self, before: tuple[Release, ...]) -> Frame:
+        counts = before[0].value.reshape(self.size, BINS)
+        return Frame.whole(self.size).narrowed(counts, before[0].noise[0].scale)
 
-    def _turned(self, before: tuple[Any, ...]) -> Frame:
-        squares, sd = before[1]
-        return self._narrowed(before).turned(symmetric(squares, self.size + 1), sd)
+    def _turned(self, before: tuple[Release, ...]) -> Frame:
+        squares = symmetric(before[1].value, self.size + 1)
+        return self._narrowed(before).turned(squares, before[1].noise[0].scale)
 
     def _state(self, frame: Frame) -> tuple[np.ndarray, ...]:
         return (*self.scaling, frame.centre, frame.axes, frame.reach)
@@ -278,8 +274,3 @@ class _Pilots:
             geometry="nonnegative",
             state=(*self._state(Frame.whole(self.size)), slices),
         )
-
-
-def _value_and_sd(release: Release) -> tuple[np.ndarray, float]:
-    """Return the released numbers, and the standard deviation of their noise."""
-    return release.value, release.noise[0].scale

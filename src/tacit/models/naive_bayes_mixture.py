@@ -15,11 +15,10 @@ import numpy as np
 from scipy.special import digamma
 
 from tacit.infer.denoise import class_sums
-from tacit.models.checks import keep_numbers, names_of
+from tacit.models.checks import features_of, keep_numbers, names_of
 from tacit.posterior.latent import MixturePosterior
 from tacit.spec.checks import set_fields, whole_number
 from tacit.spec.columns import Categorical
-from tacit.spec.errors import ModelError
 from tacit.spec.kernels import Kernel
 from tacit.spec.release import Release
 from tacit.spec.sampling import Sampling
@@ -64,7 +63,7 @@ class NaiveBayesMixture:
         keep_numbers(self, "prior")
 
     def variational(self, schema: Schema, setting: FitSetting) -> Variational:
-        counts = [len(column.levels) for column in self._columns(schema)]
+        counts = [len(column.levels) for column in features_of(schema, self.features, Categorical)]
         first = np.cumsum([0, *counts[:-1]])
         shape = self.n_components, sum(counts)
         # A row adds its shares, of norm 1 at most, once for each feature, and all are bounded as
@@ -95,7 +94,7 @@ class NaiveBayesMixture:
         self, release: Release, parameters: _Dirichlets, sums: Sums, sampling: Sampling
     ) -> MixturePosterior:
         rng, count = np.random.default_rng(sampling.seed), sampling.chains * sampling.draws
-        columns = self._columns(release.schema)
+        columns = features_of(release.schema, self.features, Categorical)
         first = np.cumsum([0, *(len(column.levels) for column in columns)])
         n = release.n if release.schema.max_rows_per_unit == 1 else None
         noise = rng.standard_normal((count, *parameters.levels.shape))
@@ -113,13 +112,6 @@ class NaiveBayesMixture:
     def _posterior(self, sums: Sums, first: np.ndarray, *draws: Any) -> _Dirichlets:
         rows, cells = class_sums(sums.values["sum"], float(sums.sd["sum"]), first, *draws)
         return _Dirichlets(self.prior + rows, self.prior + cells)
-
-    def _columns(self, schema: Schema) -> list[Categorical]:
-        columns = [schema[name] for name in self.features]
-        for column in columns:
-            if not isinstance(column, Categorical):
-                raise ModelError(f"Expected feature {column.name!r} to be Categorical.")
-        return columns  # type: ignore[return-value]
 
 
 def _dirichlet(concentration: np.ndarray, rng: np.random.Generator) -> np.ndarray:
