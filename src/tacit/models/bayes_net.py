@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
 import numpy as np
@@ -11,7 +11,7 @@ from scipy.special import gammaln
 
 from tacit.infer.networks import draw_tables
 from tacit.models.checks import concentration, names_of
-from tacit.posterior import NetworkPosterior
+from tacit.posterior import NetworkPosterior, describe
 from tacit.posterior.network import family_name
 from tacit.spec.checks import set_fields
 from tacit.spec.errors import ModelError
@@ -62,12 +62,6 @@ class BayesNet:
 
     def posterior(self, release: Release, **sampling: Unpack[SamplingOptions]) -> NetworkPosterior:
         """The posterior of every table `p(column|parents)` given noisy counts of each family."""
-        return self.posterior_of(self, release, sampling)
-
-    def posterior_of(
-        self, model: Any, release: Release, sampling: SamplingOptions
-    ) -> NetworkPosterior:
-        """The posterior of a model that is this network: draws, and one more row for each."""
         how = Sampling.of(sampling)
         tables, rows, rng = draw_tables(release, self.graph, self.prior, how)
         draws, labels, drawn = {}, {}, dict[str, np.ndarray]()
@@ -79,7 +73,7 @@ class BayesNet:
             passed = np.cumsum(table[given], axis=1) < rng.random((len(rows), 1))
             drawn[name] = np.minimum(passed.sum(axis=1), table.shape[-1] - 1)
         draws["rows"] = rows
-        return NetworkPosterior.of(model, release, how, draws, labels=labels, predicted=drawn)
+        return NetworkPosterior.of(self, release, how, draws, labels=labels, predicted=drawn)
 
     def log_prior(self, draws: Mapping[str, np.ndarray], release: Release) -> np.ndarray:
         """The log density of the prior at draws of the tables."""
@@ -133,7 +127,7 @@ class NaiveBayes:
 
     def posterior(self, release: Release, **sampling: Unpack[SamplingOptions]) -> NetworkPosterior:
         """The posterior of `p(target)` and of `p(feature|target)` for each feature."""
-        return self.net.posterior_of(self, release, sampling)
+        return replace(self.net.posterior(release, **sampling), model=describe(self))
 
     def log_prior(self, draws: Mapping[str, np.ndarray], release: Release) -> np.ndarray:
         """The log density of the prior at draws of the tables."""
