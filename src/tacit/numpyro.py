@@ -390,5 +390,4 @@ def _observe_together(name: str, seen: _Seen, mean: Any, covariance: Any) -> Non
 
 
 def _sample(name: str, law: dist.Distribution, value: np.ndarray) -> None:
-
     numpyro.sample(name, law.to_event(value.ndim), obs=jnp.asarray(value))
