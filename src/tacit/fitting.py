@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from tacit.methods import METHODS, VIPS, PrivateNewton, Statistics, check_suits, suits
+from tacit.methods import (
+    METHODS,
+    VIPS,
+    OnePosteriorSample,
+    PrivateNewton,
+    RidgeNewton,
+    Statistics,
+    check_suits,
+    suits,
+)
 from tacit.methods.method import Method
 from tacit.methods.run import run
 from tacit.posterior import Posterior
@@ -74,7 +83,7 @@ def resolve(model: Any, wall: Releaser, how: Any) -> Method[Any]:
                 f"tacit.OnePosteriorSample({epsilon}, truncation=0.05)."
             )
         case Exact() if suits(PrivateNewton, model):
-            return PrivateNewton.exact()
+            return newton_for(model, wall).exact()
         case Exact() if suits(VIPS, model):
             return VIPS(noise_multiplier=0)
         case _ if isinstance(how, NOISE):
@@ -93,22 +102,23 @@ def resolve(model: Any, wall: Releaser, how: Any) -> Method[Any]:
 def for_budget(model: Any, wall: Releaser, budget: Budget) -> Method[Any]:
     """Return the most accurate method within this budget, chosen without the data.
 
-    `PrivateNewton` for a logistic regression: its intervals include privacy noise, and in accuracy
-    no other method was clearly ahead of it where they were measured side by side
-    (docs/logistic-regression.md); `VIPS` for other models with hidden variables; else statistics
-    with the mechanism that adds less noise to them.
+    `PrivateNewton` where a model has derivatives, or `RidgeNewton` for a logistic regression of
+    more than 30 coefficients: their intervals include privacy noise, and in accuracy no other
+    method was clearly ahead where they were measured side by side (docs/logistic-regression.md);
+    `VIPS` for other models with hidden variables; else statistics with the mechanism that adds less
+    noise to them.
     """
     newton = suits(PrivateNewton, model)
     if newton or suits(VIPS, model):
         if budget.delta == 0:
-            instead = (
-                f"; without one there is tacit.OnePosteriorSample({budget.epsilon}, truncation=5)"
-            )
+            instead = f"; without one there is tacit.OnePosteriorSample({budget.epsilon}, ...)"
+            instead *= suits(OnePosteriorSample, model)
             raise BudgetError(
                 f"Expected a delta for {type(model).__name__}, for example "
-                f"tacit.Budget({budget.epsilon}, 1e-6){instead if newton else ''}."
+                f"tacit.Budget({budget.epsilon}, 1e-6){instead}."
             )
-        return (PrivateNewton if newton else VIPS)(budget.epsilon, budget.delta)
+        method: Any = newton_for(model, wall) if newton else VIPS
+        return method(budget.epsilon, budget.delta)
     laplace = Statistics(Laplace(budget.epsilon))
     check_suits(laplace, model)
     if budget.delta == 0:
@@ -116,3 +126,9 @@ def for_budget(model: Any, wall: Releaser, budget: Budget) -> Method[Any]:
     gaussian = Statistics(Gaussian(budget.epsilon, budget.delta))
     query = model.query()
     return min(laplace, gaussian, key=lambda m: wall.quote(query, m.mechanism).variance or 0.0)
+
+
+def newton_for(model: Any, wall: Releaser) -> Any:
+    """The Newton method for so many parameters."""
+    many = suits(RidgeNewton, model) and model.derivatives(wall.schema) is None
+    return RidgeNewton if many else PrivateNewton

@@ -90,6 +90,19 @@ def at_theta(blocks: Callable[[int], tuple[Bound, ...]]) -> Made:
     return example
 
 
+def in_a_basis(blocks: Callable[[int, float], tuple[Bound, ...]]) -> Made:
+    """The norm of basis' x is at most that of the basis: x has norm 1 at most."""
+
+    def example(rng: np.random.Generator) -> Example:
+        columns, encoding, size = encoded(rng)
+        basis = rng.normal(size=(size, size)) * 10.0 ** rng.choice([-50, -3, 0, 3, 45])
+        norm = float(np.linalg.norm(basis))
+        state = coefficients(rng, size), basis, *encoding
+        return Example(columns, state, blocks(size, norm))
+
+    return example
+
+
 def triangle(size: int) -> int:
     return size * (size + 1) // 2
 
@@ -249,6 +262,13 @@ EXAMPLES: dict[str, Made] = {
     "logistic.polya_gamma_squares": polya_gamma_squares,
     "logistic.score": at_theta(lambda p: (Bound(p, SLACK),)),
     "logistic.score_and_squares": at_theta(lambda p: (Bound(p, SLACK), Bound(triangle(p), SLACK))),
+    "logistic.whitened_score": in_a_basis(lambda p, c: (Bound(p, c * SLACK),)),
+    "logistic.whitened_score_and_hessian": in_a_basis(
+        lambda p, c: (Bound(p, c * SLACK), Bound(triangle(p), c**2 * SLACK))
+    ),
+    "logistic.whitened_score_and_squares": in_a_basis(
+        lambda p, c: (Bound(p, c * SLACK), Bound(triangle(p), c**2 * SLACK))
+    ),
     "normal_mixture.expected_statistics": mixture_statistics,
     "normal_mixture.histograms": histograms,
     "normal_mixture.products": products,

@@ -165,6 +165,60 @@ def score_and_squares(row, state, out):
 
 
 @compiled
+def _turn(x, basis, z):
+    """Write basis' x into z."""
+    for i in range(basis.shape[0]):
+        if x[i] != 0:  # most levels are not the row's
+            for j in range(basis.shape[1]):
+                z[j] += basis[i, j] * x[i]
+
+
+@compiled
+def whitened_score(row, state, out):
+    """Add (y - P) basis' x, the gradient of the log-likelihood in other coordinates, P = P(y = 1).
+
+    One row contributes p numbers of any sign; their norm is bounded by the wall's clip alone.
+    State: theta f8[p], basis f8[p, p], then the encoding. Scratch x, theta and both sides of the
+    basis have p numbers; out has at least as many.
+    """
+    theta, basis = state[0], state[1]
+    x = np.zeros(theta.size)
+    encode(row, state[2:], x)
+    _turn(x, basis, out)
+    _multiply(out, theta.size, row[state[3].size] - _probability(theta, x))
+
+
+@compiled
+def whitened_score_and_hessian(row, state, out):
+    """Add (y - P) z, and after it the upper triangle of P (1 - P) z z' / sqrt(p), z = basis' x.
+
+    One row contributes p + p (p + 1) / 2 numbers of any sign; their norm is bounded by the wall's
+    clip alone. State: theta f8[p], basis f8[p, p], then the encoding. The triangle has
+    p (p + 1) / 2 numbers, and out has as many after the first p.
+    """
+    theta, basis = state[0], state[1]
+    size = theta.size
+    x = np.zeros(size)
+    encode(row, state[2:], x)
+    p = _probability(theta, x)
+    _turn(x, basis, out)
+    _write_squares(out, size, p * (1 - p) / math.sqrt(size), out, size)
+    _multiply(out, size, row[state[3].size] - p)
+
+
+@compiled
+def whitened_score_and_squares(row, state, out):
+    """Add the gradient g of `whitened_score`, and after it the upper triangle of g g'.
+
+    One row contributes p numbers of any sign, and p (p + 1) / 2; their norms are bounded by the
+    wall's clips alone. State: as for `whitened_score`; out has p (p + 1) / 2 numbers after p.
+    """
+    size = state[0].size
+    whitened_score(row, state, out)
+    _write_squares(out, size, 1.0, out, size)
+
+
+@compiled
 def log_likelihood(row, state, out):
     """Add log P(y | x, theta), at most 0.
 
@@ -245,6 +299,18 @@ def _both_rules(given: Given) -> int:
     return size + _triangle(size)
 
 
+def _basis_rules(given: Given) -> int:
+    size = _rules(given)
+    # Of a vector of norm 1 no product is then infinite, and the clip has a number to shorten.
+    given.expect(np.abs(given.arrays["basis"]).max() <= 1e50, "a basis of numbers within 1e50")
+    return size
+
+
+def _both_basis_rules(given: Given) -> int:
+    size = _basis_rules(given)
+    return size + _triangle(size)
+
+
 def _value_rules(given: Given) -> int:
     _rules(given)
     return given.sizes.get("points", 1)
@@ -255,6 +321,7 @@ _ENCODING = (
     "midpoint f8[features]; scale f8[features]"
 )
 _THETA = "theta f8[parameters]; "
+_BASIS = _THETA + "basis f8[parameters, parameters]; "
 
 KERNELS = tuple(
     RowKernel(f"logistic.{name}", function, layout + _ENCODING, rules)
@@ -265,6 +332,9 @@ KERNELS = tuple(
         ("polya_gamma_squares", polya_gamma_squares, "moments f8[squares]; ", _squares_rules),
         ("score", score, _THETA, _rules),
         ("score_and_squares", score_and_squares, _THETA, _both_rules),
+        ("whitened_score", whitened_score, _BASIS, _basis_rules),
+        ("whitened_score_and_hessian", whitened_score_and_hessian, _BASIS, _both_basis_rules),
+        ("whitened_score_and_squares", whitened_score_and_squares, _BASIS, _both_basis_rules),
         ("log_likelihood", log_likelihood, _THETA, _value_rules),
         ("log_likelihood.at_points", log_likelihood_at_points,
          "points f8[points, parameters]; width f8[1]; ", _value_rules),

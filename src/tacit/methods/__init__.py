@@ -25,6 +25,7 @@ from tacit.methods.hybrid import Hybrid as Hybrid
 from tacit.methods.metropolis import PrivateMetropolis as PrivateMetropolis
 from tacit.methods.newton import PrivateNewton as PrivateNewton
 from tacit.methods.one_sample import OnePosteriorSample as OnePosteriorSample
+from tacit.methods.ridge_newton import RidgeNewton as RidgeNewton
 from tacit.methods.sgfs import SGFS as SGFS
 from tacit.methods.sghmc import SGHMC as SGHMC
 from tacit.methods.sghmc import SGNHT as SGNHT

@@ -4,6 +4,13 @@ All their knowledge of the data are sums of clipped gradients with noise, so a c
 costs what T such sums cost, converged or not. A sampler is a `GradientSampler` with its own
 `limits` and `step`, and `begin` if it carries more along than the parameters (`sgld.py`).
 
+With at most 30 parameters, nine pilot queries (`pilots.py`) first find the mode and coordinates in
+which the posterior is equally wide in every direction; there the chain walks. The posterior is that
+of a linear model of all gradients released near the mode, whose noise has a known law: it includes
+privacy noise and who was sampled, however well the chain has mixed. `fit(..., noise="plugin")`
+returns the draws of the chain itself, as the papers do. With more parameters, or `pilot_share=0`,
+there are only these, on a public scale.
+
 They share these options.
 
 epsilon, delta
@@ -13,6 +20,8 @@ steps
 sampling
     Who takes part in a step, of `tacit.subsampling`. Everyone, the default, has the least noise for
     the budget; `Poisson(rate)` is faster, and takes shorter steps.
+pilot_share
+    The share of the budget that the pilot queries have.
 step_size
     A number, or a schedule: `Constant(eta)`, `Polynomial(a, b, gamma)`, `PhaseTransition(alpha)`.
     Default: a constant from public quantities (the number of units, the model's curvature, the
@@ -28,7 +37,7 @@ blocks
     for the blocks it began, and returns what it has if one is complete. Blocks of epsilon / blocks
     each add up in the ledger, which costs more noise than one payment.
 initial
-    Where to begin on the model's scale, from public knowledge.
+    Where to begin, from public knowledge: parameters on the scale of `model.gradients(schema)`.
 n_units
     About how many units there are. Needed under add_remove where the schema has no max_units.
 """
@@ -46,14 +55,15 @@ import numpy as np
 
 from tacit.accounting import gaussian_mu, sensitivity_factor
 from tacit.accounting.plans import least_noise
+from tacit.infer.linearised import Linearised, inverse_root
 from tacit.methods.method import Spending, Task
+from tacit.methods.pilots import Pilots, begun, disagree, pilot_steps, posterior_of
 from tacit.spec.budget import Budget, Number
 from tacit.spec.certificate import Certificate
-from tacit.spec.checks import one_of, set_fields, whole_number
+from tacit.spec.checks import number, one_of, set_fields, whole_number
 from tacit.spec.errors import BudgetError, ModelError
 from tacit.spec.mechanisms import Gaussian
 from tacit.spec.plan import Everyone, Plan, Steps, Subsampling, check_subsampling
-from tacit.spec.programs import Program
 from tacit.spec.release import Release
 from tacit.spec.schema import Neighbours
 from tacit.spec.sums import BoundedSum
@@ -65,6 +75,9 @@ from tacit.spec.walks import Gradients
 # 72% with 25 and 98% with 100; at epsilon 0.5, 50% with 5, 100% with 25, and with 100 error and
 # width are two to three times those with 25. 40 lies between and was not itself measured.)
 _RELAXATIONS = 40
+# With pilot queries a chain begins at the mode, and draws are not what it is for.
+_RELAXATIONS_NEAR = 5
+_BURNT = 0.2  # share of the steps whose gradients do not count
 _FAR = 1e12
 _EVERYONE = Everyone()
 
@@ -153,18 +166,21 @@ class Position(NamedTuple):
 class ChainState:
     """Where a chain is, where it has been, and what was paid for it.
 
-    `at` is the sampler's own record; `setting` and `sizes` follow from the first answer.
+    `at` is the sampler's own record; `setting` and `sizes` follow from the first answer. `pilots`
+    come before the chain, `values` are the gradients that the steps released.
     """
 
     task: Task
     gradients: Gradients
     question: BoundedSum
     at: Any
+    pilots: Pilots | None = None
     step: int = 0
     setting: SamplerSetting | None = None
     sizes: np.ndarray | None = None
     release: Release | None = None
     trace: list[np.ndarray] = field(default_factory=list)
+    values: list[np.ndarray] = field(default_factory=list)
     paid: list[Certificate] = field(default_factory=list)
 
 
@@ -177,6 +193,7 @@ class GradientSampler:
     _: KW_ONLY
     steps: int = 1000
     sampling: Subsampling = _EVERYONE
+    pilot_share: float = 0.4
     step_size: float | Schedule | None = None
     clip: float | None = None
     temperature: float | None = None
@@ -203,6 +220,9 @@ class GradientSampler:
         for what in ("clip", "temperature"):
             if getattr(self, what) is not None:
                 _positive(getattr(self, what), what)
+        share = number(self.pilot_share, "pilot_share", 0, 0.9, error=ModelError)
+        if self.constants == "paper":
+            share = 0.0
         size = self.step_size
         if not (size is None or isinstance(size, Schedule)):
             if isinstance(size, bool) or not isinstance(size, (int, float)):
@@ -212,6 +232,7 @@ class GradientSampler:
                 )
             size = Constant(float(size))
         given: dict[str, Any] = {"steps": steps, "blocks": blocks, "step_size": size}
+        given["pilot_share"] = share
         given["sampling"] = _EVERYONE if self.sampling.rate == 1 else self.sampling
         set_fields(self, epsilon=budget.epsilon, delta=budget.delta, **given)
 
@@ -236,13 +257,24 @@ class GradientSampler:
         return ()
 
     def plan(self, task: Task) -> Spending:
-        task.refuse_draws(self, "steps=")
-        question = self.start(task).question
-        return Spending((self._block(question, task),) * self.blocks, (question,))
+        state = self.start(task)
+        if state.pilots is None:
+            task.refuse_draws(self, "steps=")
+            question = state.question
+            return Spending((self._block(question, task),) * self.blocks, (question,))
+        pilot, walk = state.pilots.question, self._walk(state).question
+        budget = Budget(self.epsilon, self.delta)
+        payments = _payments(
+            self.steps, self.blocks, self.sampling, state.pilots.derivatives.size, walk.numbers,
+            budget, self.pilot_share, task.schema.neighbours,
+        )  # fmt: skip
+        return Spending(payments, (pilot, walk))
 
     def start(self, task: Task) -> ChainState:
         if task.schema.neighbours == "add_remove":
             task.known_units(self)
+        found = getattr(task.model, "derivatives", lambda schema: None)
+        derivatives = found(task.schema) if self.pilot_share else None
         gradients = task.model.gradients(task.schema)
         question = gradients.question
         if self.clip is not None:
@@ -260,19 +292,34 @@ class GradientSampler:
                 f"Expected initial as an array of {size} finite numbers on the scale of "
                 f"model.gradients(schema), got shape {first.shape}: write initial=np.zeros({size})."
             )
-        return ChainState(task, gradients, self.extended(question), self.begin(first))
+        begin = ChainState(task, gradients, self.extended(question), self.begin(first))
+        if derivatives is None:
+            return begin
+        if self.clip is not None:
+            derivatives = replace(derivatives, clip=float(self.clip))
+        vector = None if self.initial is None else gradients.vector(first)
+        return replace(begin, pilots=begun(derivatives, task.schema.max_rows_per_unit, vector))
 
     def ask(self, state: ChainState) -> BoundedSum:
-        return at_parameters(state.question, state.at.theta)
+        if state.pilots is not None and not state.pilots.done:
+            return state.pilots.question
+        return replace(state.gradients, question=state.question).ask(state.at.theta)
 
     def tell(self, state: ChainState, release: Release) -> ChainState:
+        if state.pilots is not None and not state.pilots.done:
+            n = self.n_units or release.n or state.task.schema.max_units or 1
+            if not state.paid:
+                state.paid.append(release.certificate)
+            state = replace(state, pilots=state.pilots.told(release, n), release=release)
+            assert state.pilots is not None
+            return self._walk(state) if state.pilots.done else state
         setting, sizes = state.setting, state.sizes
         if setting is None or sizes is None:
             setting = self._setting(state, release)
             noise_limited, stable = self.limits(setting)
             schedule: Any = self.step_size or Constant(min(noise_limited, stable))
             sizes = schedule.sizes(self.steps, noise_limited, stable)
-        if state.step % (self.steps // self.blocks) == 0:
+        if state.step % (self.steps // self.blocks) == 0 and release.certificate not in state.paid:
             state.paid.append(release.certificate)
         with np.errstate(all="ignore"):
             rng = state.task.rng(state.step)
@@ -285,6 +332,9 @@ class GradientSampler:
                 f"The chain diverged at step {state.step + 1}: take a smaller step_size than "
                 f"{sizes[state.step]:.3g}. {charged if spent.data == 'private' else public}."
             )
+        if state.pilots is not None:
+            gradient = release.value[: state.at.theta.size] / setting.rate
+            state.values.append(np.concatenate([state.at.theta, gradient]))
         state.trace.append(at.theta)
         facts = {"setting": setting, "sizes": sizes, "release": release}
         return replace(state, at=at, step=state.step + 1, **facts)
@@ -299,7 +349,55 @@ class GradientSampler:
             last = replace(added(*paid), accountant=basis, assumptions=last.assumptions)
         certificate = last.assuming(self._notes(state, state.setting, state.sizes))
         final = replace(state.release, certificate=certificate)
-        return state.gradients.posterior(final, _kept(state.trace, state.sizes)[None])
+        if state.pilots is None or state.task.sampling.noise == "plugin":
+            return state.gradients.posterior(final, _kept(state.trace, state.sizes)[None])
+        law, warnings = self._law(state)
+        return posterior_of(law, state.pilots.derivatives, final, state.task, warnings)
+
+    def _walk(self, state: ChainState) -> ChainState:
+        """The state of a chain that begins where the pilot queries ended, in their coordinates."""
+        assert state.pilots is not None
+        pilots, task = state.pilots, state.task
+        frame, size = pilots.frame, pilots.derivatives.size
+        if pilots.done:
+            law, prior = (
+                pilots.law,
+                frame.basis.T @ pilots.derivatives.prior_precision @ frame.basis,
+            )
+            # One in every direction: the posterior's precision over n.
+            turn = inverse_root((law.hessian + prior) / pilots.n)
+            mode = np.linalg.solve(law.hessian + prior, law.gradient + prior @ pilots.prior_off)
+            frame = frame.moved(mode, turn)
+        clip = pilots.clip(math.sqrt(size) + 6, pilots.widened)
+        curvature = 1 / task.schema.max_rows_per_unit
+        gradients = pilots.derivatives.gradients(frame, clip, curvature)
+        question = self.extended(gradients.question)
+        return replace(state, gradients=gradients, question=question, at=self.begin(np.zeros(size)))
+
+    def _law(self, state: ChainState) -> tuple[Linearised, tuple[str, ...]]:
+        """What all gradients near the mode say: those of the chain, and of the pilots before it."""
+        assert state.pilots is not None
+        assert state.setting is not None
+        setting, frame = state.setting, state.gradients.frame
+        late = np.array(state.values)[math.floor(_BURNT * len(state.values)) :]
+        size = late.shape[1] // 2
+        place, gradient = late[:, :size].mean(axis=0), late[:, size:].mean(axis=0)
+        pilots = state.pilots.law
+        turn = np.linalg.solve(pilots.frame.basis, frame.basis)
+        before = pilots.turned(turn)
+        # Who was sampled counts too: a record's gradient has its curvature for a variance.
+        sampled = (1 - setting.rate) / setting.rate * before.hessian
+        noise = (setting.known * np.eye(size) + sampled) / len(late)
+        walked = replace(before, frame=frame.moved(place), gradient=gradient, noise=noise)
+        law = Linearised.combined([before, walked], frame)
+        warnings = state.pilots.warnings
+        if disagree([before, walked], law):
+            warnings += (
+                "gradients along the chain differ from those of the pilot queries by more than "
+                "noise explains: the posterior is not near a normal one there, or the chain "
+                "strayed, so that intervals may be too narrow",
+            )
+        return law, warnings
 
     def _block(self, question: BoundedSum, task: Task) -> Plan:
         """One block of steps, with as little noise as its share of the budget affords."""
@@ -323,7 +421,8 @@ class GradientSampler:
         precision = likelihood + gradients.prior_precision
         temperature = 1.0 if self.temperature is None else float(self.temperature)
         if self.temperature is None and self.step_size is None:
-            temperature = max(1.0, _RELAXATIONS * known / (2 * self.steps * precision))
+            needed = _RELAXATIONS if state.pilots is None else _RELAXATIONS_NEAR
+            temperature = max(1.0, needed * known / (2 * self.steps * precision))
         batch = likelihood * (1 - rate) / rate
         return SamplerSetting(gradients, rate, precision, batch, known, temperature)
 
@@ -337,23 +436,14 @@ class GradientSampler:
             f"every one of the {state.step} steps of {type(self).__name__} is public: the "
             "guarantee holds whether or not the chain had converged"
         ]
-        if temperature > 1.001:
+        aware = state.pilots is not None and state.task.sampling.noise == "aware"
+        if temperature > 1.001 and not aware:
             notes.append(
                 f"privacy noise tempered the draws: posterior to the power 1 / {temperature:.3g}"
             )
         if state.step < self.steps:
             notes.append(f"interrupted: {self.steps} steps were planned")
         return (*notes, *self.remarks(state, setting))
-
-
-def at_parameters(question: BoundedSum, theta: np.ndarray) -> BoundedSum:
-    """The question at other parameters: the first array of its state, while the others stay.
-
-    Kernels take doubles, and programs the precision that they were traced in.
-    """
-    kernel = question.kernel
-    precision = kernel.state[0][0] if isinstance(kernel, Program) else np.float64
-    return question.at((theta.astype(precision), *question.state[1:]))
 
 
 def normal_noise(variance: float, size: int, rng: np.random.Generator) -> np.ndarray | float:
@@ -376,6 +466,40 @@ def paper_multiplier(epsilon: float, delta: Number, steps: int) -> float:
     """The noise of Wang et al. (2015, Algorithm 2) for the gradient of all data, Lipschitz 1."""
     logs = math.log(2.5 * steps / float(delta)) * math.log(2 / float(delta))
     return math.sqrt(128 * steps * logs) / epsilon
+
+
+@lru_cache(maxsize=256)
+def _payments(
+    steps: int,
+    blocks: int,
+    sampling: Subsampling,
+    size: int,
+    numbers: int,
+    budget: Budget,
+    share: float,
+    neighbours: Neighbours,
+) -> tuple[Plan, ...]:
+    """Pilot queries and steps, with as little noise as the budget affords.
+
+    They are one payment; of several blocks, the pilot queries are a payment before them.
+    """
+    mu = gaussian_mu(float(budget.epsilon), float(budget.delta))
+    guess = max(0.3, sensitivity_factor("free", neighbours) / mu)
+
+    def walk(m: float) -> Steps:
+        multiplier = m * max(sampling.rate, 1e-3) * math.sqrt(steps / (1 - share))
+        return Steps(steps, Gaussian(noise_multiplier=multiplier), sampling, numbers=numbers)
+
+    if blocks == 1:
+        make = lambda m: Plan(*pilot_steps(size, share, 1 / m), walk(m), delta=budget.delta)  # noqa: E731
+        return (least_noise(make, budget, neighbours, guess),)
+    part = Budget(budget.epsilon * Decimal(str(share)), budget.delta * Decimal(str(share)))
+    first = least_noise(
+        lambda m: Plan(*pilot_steps(size, 1.0, 1 / m), delta=part.delta), part, neighbours, guess
+    )
+    rest = Budget(budget.epsilon - part.epsilon, budget.delta - part.delta).split(blocks)
+    each = _least_noise(steps // blocks, sampling, numbers, rest, neighbours)
+    return (first, *(each,) * blocks)
 
 
 @lru_cache(maxsize=256)

@@ -57,6 +57,8 @@ class SGLD(GradientSampler):
 
     def remarks(self, state: ChainState, setting: SamplerSetting) -> tuple[str, ...]:
         """What the last draw alone would cost if it were one of the posterior."""
+        if state.pilots is not None:  # the start of the chain is not independent of the data
+            return ()
         ((_, bound),) = setting.gradients.question.blocks
         gradient = sensitivity_factor("free", state.task.schema.neighbours) * bound.clip
         mu = gradient / (setting.temperature * setting.gradients.prior_precision) ** 0.5

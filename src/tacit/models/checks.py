@@ -15,6 +15,10 @@ from tacit.spec.release import Release
 from tacit.spec.sampling import SamplingOptions
 from tacit.spec.schema import Schema
 
+# Parameters: with more, noise hides most of a Hessian at the budgets that people have, and
+# coordinates in which it is even are worse than public ones.
+MOST_WHITENED = 30
+
 
 def check_answers(release: Release, query: Counts | Moments) -> None:
     """Refuse a release that cannot serve: other counts, or without the moments that are needed.

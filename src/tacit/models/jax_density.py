@@ -20,12 +20,14 @@ _SYNTHETIC = 256  # rows
 class Density:
     """What a sampler needs of a model, in JAX and without bounds on its parameters.
 
-    `row` holds the `columns` in their order. `values` turns vectors (..., parameter) into arrays by
-    name on the model's own scale, and `vector` one set of such arrays into a vector.
+    `row` holds the `columns` in their order. `spread` is about how wide the prior is around
+    `start`, the standard deviation of each parameter. `values` turns vectors (..., parameter)
+    into arrays by name on the model's own scale, and `vector` one set of such arrays into a vector.
     """
 
     columns: tuple[str, ...]
     start: np.ndarray
+    spread: np.ndarray
     log_likelihood: Callable[[Any, Any], Any]
     log_prior: Callable[[Any], Any]
     values: Callable[[np.ndarray], dict[str, np.ndarray]]
@@ -111,7 +113,13 @@ def function_density(model: Any, schema: Schema) -> Density:
     row = jax.ShapeDtypeStruct((len(columns),), jnp.float32)
     tried(log_likelihood, (jnp.asarray(start), row), "log_likelihood(parameters, x, y)")
     tried(log_prior, (jnp.asarray(start),), "log_prior(parameters)")
-    return Density(columns, start, log_likelihood, log_prior, layout.arrays, layout.vector)
+    spread = np.full(layout.size, model.prior_scale)
+    if model.log_prior is not None:
+        curvature = -np.diag(np.asarray(jax.jit(jax.hessian(log_prior))(jnp.asarray(start)), float))
+        # A prior that is flat or not concave at the start says little there.
+        spread = np.where(curvature > spread**-2, np.abs(curvature) ** -0.5, spread)
+    functions = log_likelihood, log_prior, layout.arrays, layout.vector
+    return Density(columns, start, spread, *functions)
 
 
 def tried(function: Callable[..., Any], arguments: Sequence[Any], what: str) -> Any:

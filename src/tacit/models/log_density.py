@@ -14,7 +14,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from tacit.models.checks import number, refuse_draws
+from tacit.models.checks import MOST_WHITENED, number, refuse_draws
 from tacit.models.jax_density import Density, function_density, synthetic_rows
 from tacit.models.numpyro_density import numpyro_density
 from tacit.posterior import Posterior
@@ -25,9 +25,7 @@ from tacit.spec.release import Release
 from tacit.spec.sampling import SamplingOptions
 from tacit.spec.schema import Schema
 from tacit.spec.sums import BoundedSum
-from tacit.spec.walks import Gradients
-
-_DENSE = 64  # parameters; with more, whitening all directions costs more than the gradient
+from tacit.spec.walks import Derivatives, Frame, Gradients
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,6 +114,10 @@ class LogDensity:
         """The model as functions of one vector, traced and checked. Opens no data."""
         return _whitened(self, schema).density
 
+    def derivatives(self, schema: Schema) -> Derivatives | None:
+        """Return gradient and Hessian in any coordinates, or None for too many parameters."""
+        return _whitened(self, schema).derivatives
+
     def gradients(self, schema: Schema) -> Gradients:
         """The question that samplers ask, on a scale that public knowledge has evened out."""
         return _whitened(self, schema).gradients
@@ -131,7 +133,9 @@ class LogDensity:
             raise ModelError(f"This release answers {release.query}, not a DensityDraw.")
         return self.vector_posterior(release, release.query.parameters(release)[None])
 
-    def vector_posterior(self, release: Release, vectors: np.ndarray) -> Posterior:
+    def vector_posterior(
+        self, release: Release, vectors: np.ndarray, noise: str = "tempered"
+    ) -> Posterior:
         """The posterior of draws (chain, draw, parameter) of the parameters as one vector."""
         draws = self.density(release.schema).values(vectors)
         dims = {
@@ -149,7 +153,7 @@ class LogDensity:
             coords=coords,
             model=self._described(release.schema),
             releases=(release,),
-            noise="tempered",
+            noise=noise,
         )
 
     def _described(self, schema: Schema) -> dict[str, Any]:
@@ -171,6 +175,7 @@ class Whitened:
     """A density, and its gradients on a scale on which a synthetic record has a curvature of 1."""
 
     density: Density
+    derivatives: Derivatives | None
     gradients: Gradients
     likelihood: Likelihood
 
@@ -186,8 +191,63 @@ def _whitened(model: LogDensity, schema: Schema) -> Whitened:
     build = numpyro_density if model.parameters is None else function_density
     density = build(model, schema)
     basis, curvature = _basis(density, schema)
-    gradients = _gradients(model, schema, density, basis, curvature)
-    return Whitened(density, gradients, _likelihood(model, schema, density))
+    size = density.start.size
+    prior = _prior_precision(density, basis)
+    clip = model.clip
+    if clip is None:
+        clip = (math.sqrt(size) + 2) * math.sqrt(schema.max_rows_per_unit)
+    derivatives = None
+    if size <= MOST_WHITENED:
+        derivatives = _derivatives(model, density, basis)
+        gradients = derivatives.gradients(derivatives.frame, clip, curvature, prior)
+    else:
+        gradients = _gradients(model, density, np.diag(basis), clip, curvature, prior)
+    return Whitened(density, derivatives, gradients, _likelihood(model, schema, density))
+
+
+def _derivatives(model: LogDensity, density: Density, basis: np.ndarray) -> Derivatives:
+    import jax
+    import jax.numpy as jnp
+
+    size = density.start.size
+    first, second = np.triu_indices(size)
+    packing = np.where(first == second, 1.0, 2**0.5).astype(_real()) / math.sqrt(size)
+
+    def gradient(row: Any, state: Any) -> Any:
+        vector, basis = state
+        value, found = jax.value_and_grad(density.log_likelihood)(vector, row)
+        # A record that the model can make nothing of contributes nothing, whatever its gradient.
+        return jnp.where(jnp.isfinite(value), basis.T @ found, 0.0)
+
+    def both(row: Any, state: Any) -> Any:
+        vector, basis = state
+
+        def near(psi: Any) -> Any:
+            return density.log_likelihood(vector + basis @ psi, row)
+
+        value, found = jax.value_and_grad(near)(jnp.zeros(size, vector.dtype))
+        hessian = -jax.hessian(near)(jnp.zeros(size, vector.dtype))
+        parts = jnp.concatenate([found, hessian[first, second] * packing])
+        return jnp.where(jnp.isfinite(value) & jnp.all(jnp.isfinite(parts)), parts, 0.0)
+
+    columns, state = (
+        len(density.columns),
+        (density.start.astype(_real()), np.eye(size, dtype=_real())),
+    )
+    plain = model.parameters is not None and model.log_prior is None
+    return Derivatives(
+        trace(gradient, columns, state),
+        trace(both, columns, state),
+        density.columns,
+        Frame(density.start, basis),
+        prior_mean=density.start,
+        prior_precision=np.diag(density.spread**-2.0),
+        log_prior=None if plain else density.log_prior,
+        log_prior_gradient=_log_prior_gradient(model, density),
+        posterior=model.vector_posterior,
+        parameters=lambda posterior: _vector_of(density, posterior),
+        clip=model.clip,
+    )
 
 
 def _likelihood(model: LogDensity, schema: Schema, density: Density) -> Likelihood:
@@ -234,64 +294,64 @@ def _synthetic_gradients(density: Density, schema: Schema) -> tuple[Any, np.ndar
 
 
 def _gradients(
-    model: LogDensity, schema: Schema, density: Density, basis: np.ndarray, curvature: float
+    model: LogDensity,
+    density: Density,
+    scale: np.ndarray,
+    clip: float,
+    curvature: float,
+    prior_precision: float,
 ) -> Gradients:
-    """The gradients in theta, where vector = start + basis @ theta; basis * theta if a vector."""
+    """The gradients of many parameters in theta, where vector = start + scale * theta."""
     import jax
     import jax.numpy as jnp
 
-    size = density.start.size
-    start, spread = density.start.astype(_real()), basis.astype(_real())
-
-    def raw(theta: Any) -> Any:
-        return start + (spread @ theta if spread.ndim == 2 else spread * theta)
-
-    def turned(gradient: Any) -> Any:
-        return spread.T @ gradient if spread.ndim == 2 else spread * gradient
+    start, spread = density.start.astype(_real()), scale.astype(_real())
 
     def of_row(row: Any, theta: Any) -> Any:
-        value, gradient = jax.value_and_grad(density.log_likelihood)(raw(theta), row)
+        value, gradient = jax.value_and_grad(density.log_likelihood)(start + spread * theta, row)
         # A record that the model can make nothing of contributes nothing, whatever its gradient.
-        return jnp.where(jnp.isfinite(value), turned(gradient), 0.0)
+        return jnp.where(jnp.isfinite(value), spread * gradient, 0.0)
 
-    def log_prior(theta: Any) -> Any:
-        return density.log_prior(raw(theta))
-
-    compiled = jax.jit(jax.grad(log_prior))
-
-    def log_prior_gradient(theta: np.ndarray) -> np.ndarray:
-        if model.parameters is not None and model.log_prior is None:
-            # The default in closed form: calling compiled code costs more than this.
-            moved = density.start + (basis @ theta if basis.ndim == 2 else basis * theta)
-            prior_gradient = moved / -(model.prior_scale**2)
-            return basis.T @ prior_gradient if basis.ndim == 2 else basis * prior_gradient
-        return np.asarray(compiled(jnp.asarray(theta, jnp.float32)), float)
-
-    def parameters(posterior: Posterior) -> np.ndarray:
-        means = {name: posterior.mean(name) for name in posterior.draws}
-        moved = density.vector(means) - density.start
-        return np.linalg.solve(basis, moved) if basis.ndim == 2 else moved / basis
-
-    negative_hessian = -np.asarray(jax.jit(jax.hessian(log_prior))(jnp.zeros(size)), float)
-    known = np.all(np.isfinite(negative_hessian))
-    precision = float(np.abs(np.linalg.eigvalsh(negative_hessian)).max()) if known else 1.0
-    clip = model.clip
-    if clip is None:
-        clip = (math.sqrt(size) + 2) * math.sqrt(schema.max_rows_per_unit)
+    log_prior_gradient = _log_prior_gradient(model, density)
     return Gradients(
         question=BoundedSum(
-            of_row, density.columns, size=size, clip=clip, state=np.zeros(size, _real())
+            of_row, density.columns, size=scale.size, clip=clip, state=np.zeros(scale.size, _real())
         ),
-        log_prior_gradient=log_prior_gradient,
-        start=np.zeros(size),
+        log_prior_gradient=lambda theta: scale * log_prior_gradient(density.start + scale * theta),
+        start=np.zeros(scale.size),
         curvature=curvature,
-        prior_precision=precision,
+        prior_precision=prior_precision,
         posterior=lambda release, theta: model.vector_posterior(
-            release,
-            density.start + (theta @ basis.T if basis.ndim == 2 else theta * basis),
+            release, density.start + theta * scale
         ),
-        parameters=parameters,
+        parameters=lambda posterior: (_vector_of(density, posterior) - density.start) / scale,
     )
+
+
+def _vector_of(density: Density, posterior: Posterior) -> np.ndarray:
+    return density.vector({name: posterior.mean(name) for name in posterior.draws})
+
+
+def _log_prior_gradient(model: LogDensity, density: Density) -> Callable[[np.ndarray], np.ndarray]:
+    """The gradient of the log prior; the default in closed form, as compiled code costs more."""
+    import jax
+    import jax.numpy as jnp
+
+    if model.parameters is not None and model.log_prior is None:
+        return lambda vector: vector / -(model.prior_scale**2)
+    compiled = jax.jit(jax.grad(density.log_prior))
+    return lambda vector: np.asarray(compiled(jnp.asarray(vector, jnp.float32)), float)
+
+
+def _prior_precision(density: Density, basis: np.ndarray) -> float:
+    """The largest curvature of the log prior at the start, on the scale of a basis."""
+    import jax
+    import jax.numpy as jnp
+
+    hessian = np.asarray(jax.jit(jax.hessian(density.log_prior))(jnp.asarray(density.start)), float)
+    if not np.all(np.isfinite(hessian)):
+        return 1.0
+    return float(np.abs(np.linalg.eigvalsh(basis.T @ hessian @ basis)).max())
 
 
 def _basis(density: Density, schema: Schema) -> tuple[np.ndarray, float]:
@@ -316,10 +376,10 @@ def _basis(density: Density, schema: Schema) -> tuple[np.ndarray, float]:
     hessian = -np.asarray(jax.jit(jax.hessian(mean))(start), float)
     size = len(hessian)
     if not np.all(np.isfinite(hessian)) or not np.any(hessian):
-        return np.ones(size), 1.0
-    if size > _DENSE:
+        return np.eye(size), 1.0
+    if size > MOST_WHITENED:
         scale = _floored(np.diag(hessian)) ** -0.5
-        return scale, float(np.linalg.eigvalsh(scale[:, None] * hessian * scale)[-1])
+        return np.diag(scale), float(np.linalg.eigvalsh(scale[:, None] * hessian * scale)[-1])
     values, vectors = np.linalg.eigh(hessian)
     # Symmetric, so that each coordinate stays close to one parameter.
     return vectors * _floored(values) ** -0.5 @ vectors.T, 1.0

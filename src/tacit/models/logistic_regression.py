@@ -7,7 +7,8 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from tacit.models.checks import keep_numbers, names_of, refuse_draws
+from tacit.models.checks import MOST_WHITENED, keep_numbers, names_of, refuse_draws
+from tacit.models.jax_density import synthetic_rows
 from tacit.models.logistic_variational import Augmented, augmented, drawn
 from tacit.posterior import LogisticPosterior, Posterior, describe
 from tacit.spec.checks import set_fields
@@ -22,7 +23,7 @@ from tacit.spec.sampling import Sampling, SamplingOptions
 from tacit.spec.schema import Schema
 from tacit.spec.sums import BoundedSum
 from tacit.spec.variational import FitSetting, Sums, Variational
-from tacit.spec.walks import Gradients
+from tacit.spec.walks import Derivatives, Frame, Gradients
 
 _MOST_NUMBERS = 400  # in a row: of its curvature every pair is released
 
@@ -44,7 +45,7 @@ class LogisticRegression:
         `Real`, `Integer` or `Categorical` columns.
     prior_scale
         About how large coefficients are, on the scale of [-1, 1]: their prior standard deviation,
-        which `PrivateNewton` learns from there on.
+        which `RidgeNewton` learns from there on.
 
     Examples
     --------
@@ -88,21 +89,52 @@ class LogisticRegression:
     ) -> Posterior:
         return self.vector_posterior(release, drawn(parameters, sampling), sampling.noise)
 
+    def derivatives(self, schema: Schema) -> Derivatives | None:
+        """Return gradient and Hessian in any coordinates, or None for too many coefficients."""
+        design = self.design(schema)
+        if design.size > MOST_WHITENED:
+            return None
+        precision = (self.prior_scale * design.radius) ** -2.0
+        fisher = self._fisher(design, schema)
+        values, vectors = np.linalg.eigh(fisher)
+        values = np.maximum(values, 1e-4 * values[-1])
+        return Derivatives(
+            Kernel("logistic.whitened_score"),
+            Kernel("logistic.whitened_score_and_hessian"),
+            (*self.features, self.target),
+            Frame(np.zeros(design.size), vectors * values**-0.5 @ vectors.T),
+            prior_mean=np.zeros(design.size),
+            prior_precision=precision * np.eye(design.size),
+            log_prior=None,
+            log_prior_gradient=lambda theta: -precision * theta,
+            posterior=self.vector_posterior,
+            parameters=lambda posterior: self._parameters(design, posterior),
+            constants=tuple(design.encoding),
+        )
+
     def gradients(self, schema: Schema) -> Gradients:
         """Return the query for gradients, which samplers ask at each step."""
         design = self.design(schema)
         precision = (self.prior_scale * design.radius) ** -2.0
+        # Features of records are more alike than those of synthetic ones: some margin.
+        curvature = min(0.25, 4 * float(np.linalg.eigvalsh(self._fisher(design, schema))[-1]))
         return Gradients(
             question=self._score(design, schema),
             log_prior_gradient=lambda theta: -precision * theta,
             start=np.zeros(design.size),
-            curvature=0.25,  # of a row of norm 1 along itself
+            curvature=curvature,
             prior_precision=precision,
             posterior=lambda release, theta: self.vector_posterior(release, theta, "tempered"),
-            parameters=lambda posterior: design.from_units(
-                posterior.mean("intercept"), posterior.mean("coef")
-            ),
+            parameters=lambda posterior: self._parameters(design, posterior),
         )
+
+    def _fisher(self, design: Design, schema: Schema) -> np.ndarray:
+        """The curvature of a record at zero coefficients, the mean over synthetic records."""
+        x = design.rows(synthetic_rows(self.features, schema))
+        return x.T @ x / (4 * len(x))
+
+    def _parameters(self, design: Design, posterior: Posterior) -> np.ndarray:
+        return design.from_units(posterior.mean("intercept"), posterior.mean("coef"))
 
     def likelihood(self, schema: Schema) -> Likelihood:
         """Return the query's parts for draws within a ball of the vectors' coefficients."""

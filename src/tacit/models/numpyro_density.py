@@ -73,6 +73,8 @@ def numpyro_density(model: Any, schema: Schema) -> Density:
     tried(log_likelihood, (jnp.zeros(layout.size), rows[0]), what)
     several = jax.jit(jax.vmap(drawn))(jax.random.split(jax.random.key(0), _PRIOR_DRAWS))
     start = np.nan_to_num(np.median(np.asarray(several, float), axis=0), posinf=0.0, neginf=0.0)
+    away = np.median(np.abs(np.nan_to_num(np.asarray(several, float)) - start), axis=0)
+    spread = np.clip(1.5 * away, 1e-3, 1e3)  # robust: priors may have no variance
     _check_rows(jax.jit(terms), [jnp.asarray(start), several[0], several[1]], rows)
     _check_prior(program, bind, layout, start, rows)
     every = jax.jit(jax.vmap(constrained))
@@ -88,7 +90,7 @@ def numpyro_density(model: Any, schema: Schema) -> Density:
         given = {name: jnp.asarray(arrays[name]) for name in latent}
         return layout.vector(unconstrain_fn(prior_alone, (), some, given))
 
-    return Density(columns, start, log_likelihood, log_prior, values, vector)
+    return Density(columns, start, spread, log_likelihood, log_prior, values, vector)
 
 
 def _binding(model: Any, schema: Schema) -> tuple[tuple[str, ...], Callable[[Any], dict[str, Any]]]:

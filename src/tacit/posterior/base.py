@@ -47,6 +47,7 @@ class Posterior:
     noise: str
     predicted: Mapping[str, np.ndarray] = field(default_factory=dict)
     constants: Mapping[str, np.ndarray] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
 
     def __init_subclass__(cls) -> None:
         _TYPES[cls.__name__] = cls
@@ -98,6 +99,15 @@ class Posterior:
         count = len(next(iter(draws.values())))
         made = cls.of(model, release, Sampling(draws=count, chains=1), draws, labels=labels)
         return replace(made, noise="tempered")
+
+    def warned(self, warnings: tuple[str, ...]) -> Self:
+        """Return the posterior with doubts about it, which its certificate has too."""
+        if not warnings:
+            return self
+        *rest, last = self.releases
+        noted = last.certificate.assuming(tuple(f"warning: {text}" for text in warnings))
+        releases = (*rest, replace(last, certificate=noted))
+        return replace(self, releases=releases, warnings=self.warnings + warnings)
 
     @property
     def certificate(self) -> Certificate:

@@ -1,4 +1,4 @@
-"""What a Markov chain over parameters needs of a model: log-likelihood ratios, or gradients."""
+"""What loops over parameters need of a model: log-likelihood ratios, gradients or Hessians."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from tacit.spec.kernels import Kernel
+from tacit.spec.kernels import Contribution, Kernel
+from tacit.spec.packing import packed_size
+from tacit.spec.programs import Program
 from tacit.spec.release import Release
 from tacit.spec.sums import BoundedSum
 
@@ -55,6 +57,9 @@ class Gradients:
         The plug-in posterior of draws (chain, draw, parameter); `release` is the last answer.
     parameters
         The initial value from a posterior of the same model: its mean.
+    frame
+        If the parameters here are coordinates of a frame, the frame: the question's state then has
+        the parameters themselves.
     """
 
     question: BoundedSum
@@ -64,3 +69,119 @@ class Gradients:
     prior_precision: float
     posterior: Callable[[Release, np.ndarray], Any]
     parameters: Callable[[Any], np.ndarray]
+
+    frame: Frame | None = None
+
+    def ask(self, theta: np.ndarray) -> BoundedSum:
+        """The question at other parameters."""
+        return at_parameters(self.question, self.vector(theta))
+
+    def vector(self, theta: np.ndarray) -> np.ndarray:
+        """The parameters in the state of the question."""
+        return theta if self.frame is None else self.frame.vectors(theta)
+
+
+def at_parameters(question: BoundedSum, theta: np.ndarray) -> BoundedSum:
+    """The question with other parameters, the first array of its state; the rest stays."""
+    kernel = question.kernel
+    precision = kernel.state[0][0] if isinstance(kernel, Program) else np.float64
+    return question.at((theta.astype(precision), *question.state[1:]))
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """Coordinates psi of the parameters near a point: vector = origin + basis @ psi."""
+
+    origin: np.ndarray
+    basis: np.ndarray
+
+    def vectors(self, psi: np.ndarray) -> np.ndarray:
+        """The parameters at (..., coordinate)."""
+        return self.origin + psi @ self.basis.T
+
+    def coordinates(self, vectors: np.ndarray) -> np.ndarray:
+        """The coordinates of parameters (..., parameter)."""
+        return np.linalg.solve(self.basis, (vectors - self.origin).T).T
+
+    def moved(self, psi: np.ndarray, turn: np.ndarray | None = None) -> Frame:
+        """The frame with its origin at psi, and its basis times `turn`."""
+        basis = self.basis if turn is None else self.basis @ turn
+        return Frame(self.vectors(psi), basis)
+
+
+@dataclass(frozen=True, eq=False)
+class Derivatives:
+    """A model of few parameters as derivatives of its log-likelihood, in any coordinates.
+
+    Attributes
+    ----------
+    gradient
+        From a row and a state of the parameters, a basis and `constants` to basis' g, g the
+        gradient of the row's log-likelihood.
+    hessian
+        The same, and after it the negative Hessian basis' H basis, packed as in
+        `tacit.spec.packing` and divided by the root of the number of parameters, so that the two
+        parts are about equally long where a record has a curvature of 1.
+    columns
+        The columns of a row.
+    frame
+        Where to begin, and public coordinates in which a synthetic record has a curvature of 1.
+    prior_mean, prior_precision
+        The prior, or a normal that is about as wide.
+    log_prior
+        The log prior density as a function of JAX, or None if it is that normal.
+    log_prior_gradient
+        The gradient of the log prior.
+    posterior
+        From the last release, parameters (chain, draw, parameter) and how noise was handled.
+    parameters
+        The initial value from a posterior of the same model: its mean.
+    clip
+        The largest norm of one unit's contribution, where the model says so.
+    """
+
+    gradient: Contribution
+    hessian: Contribution
+    columns: tuple[str, ...]
+    frame: Frame
+    prior_mean: np.ndarray
+    prior_precision: np.ndarray
+    log_prior: Callable[[Any], Any] | None
+    log_prior_gradient: Callable[[np.ndarray], np.ndarray]
+    posterior: Callable[[Release, np.ndarray, str], Any]
+    parameters: Callable[[Any], np.ndarray]
+    constants: tuple[np.ndarray, ...] = ()
+    clip: float | None = None
+
+    @property
+    def size(self) -> int:
+        return self.prior_mean.size
+
+    def question(self, frame: Frame, clip: float, *, hessian: bool = False) -> BoundedSum:
+        """Ask for the gradient at the origin of a frame in its coordinates; and the Hessian."""
+        kernel = self.hessian if hessian else self.gradient
+        size = self.size + packed_size(self.size) if hessian else self.size
+        dtypes = [np.float64] * 2
+        if isinstance(kernel, Program):
+            dtypes = [np.dtype(name) for name, _ in kernel.state[:2]]
+        place = (part.astype(t) for part, t in zip((frame.origin, frame.basis), dtypes))
+        state = (*place, *self.constants)
+        return BoundedSum(kernel, self.columns, size=size, clip=clip, state=state)
+
+    def gradients(
+        self, frame: Frame, clip: float, curvature: float, prior_precision: float = 0.0
+    ) -> Gradients:
+        """The gradients in the coordinates of a frame in which a unit has this `curvature`."""
+        question = self.question(frame, clip)
+        return Gradients(
+            question=question,
+            log_prior_gradient=lambda psi: (
+                frame.basis.T @ self.log_prior_gradient(frame.vectors(psi))
+            ),
+            start=np.zeros(self.size),
+            curvature=curvature,
+            prior_precision=prior_precision,
+            posterior=lambda release, psi: self.posterior(release, frame.vectors(psi), "tempered"),
+            parameters=lambda posterior: frame.coordinates(self.parameters(posterior)),
+            frame=frame,
+        )

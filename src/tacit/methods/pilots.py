@@ -1,0 +1,208 @@
+"""Pilot queries: noisy Newton steps that find the mode, and coordinates of equal curvature there.
+
+A pilot query asks for the gradient and the Hessian at a public point. The first ones adapt: each
+moves the point, and the coordinates towards those in which a record has a curvature of 1. The last
+ones have most of the budget; they stay in one basis, and what they release is what a posterior is
+made of (`tacit.infer.linearised`), with more gradients from the steps of a sampler after them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.stats import chi2
+
+from tacit.infer.linearised import (
+    Linearised,
+    Observed,
+    adapted,
+    estimated,
+    inverse_root,
+    newton_step,
+    walked_draws,
+)
+from tacit.methods.method import Task
+from tacit.spec.mechanisms import Exact, Gaussian
+from tacit.spec.packing import packed_size
+from tacit.spec.plan import Steps
+from tacit.spec.release import Release
+from tacit.spec.sums import BoundedSum
+from tacit.spec.walks import Derivatives, Frame
+
+ADAPTING, LAST = 6, 3
+_ADAPTING_SHARE = 0.15  # of the pilot queries' budget
+_NOISE = 0.5  # clips are widened while privacy noise has less than this share of the variance
+_WIDER = 4.0  # times, at most
+_SURPRISE = 1e-4  # probability under which gradients are said to disagree
+_UNRESOLVED = 0.75  # noise in the Hessian, as a share of it, above which intervals rest on a guess
+
+
+@dataclass(frozen=True, eq=False)
+class Pilots:
+    """The state of the pilot queries: where the next is asked, and what the last ones released.
+
+    `n` is about how many units there are, known after the first answer; `multiplier` is the noise
+    multiplier of the last queries.
+    """
+
+    derivatives: Derivatives
+    frame: Frame
+    max_rows: int
+    n: float = 0.0
+    multiplier: float = 0.0
+    asked: int = 0
+    observed: tuple[Observed, ...] = ()
+
+    @property
+    def done(self) -> bool:
+        return self.asked == ADAPTING + LAST
+
+    @property
+    def question(self) -> BoundedSum:
+        """The gradient and the Hessian at the origin of the frame."""
+        width = self.widened if self.asked >= ADAPTING else 1.0
+        clip = self.clip(math.sqrt(2 * self.derivatives.size) + 7, width)
+        return self.derivatives.question(self.frame, clip, hessian=True)
+
+    @property
+    def widened(self) -> float:
+        """How much wider clips are than by default: noise that is small leaves room."""
+        clip = self.clip(math.sqrt(2 * self.derivatives.size) + 7, 1.0)
+        noise = self.multiplier * clip / math.sqrt(LAST * max(self.n, 1.0))
+        return float(np.clip(math.sqrt(_NOISE) / max(noise, 1e-9), 1.0, _WIDER))
+
+    def clip(self, default: float, width: float) -> float:
+        """The largest norm of a unit's contribution where a record has a curvature of 1."""
+        if self.derivatives.clip is not None:
+            return self.derivatives.clip
+        return default * width * math.sqrt(self.max_rows)
+
+    def told(self, release: Release, n: float) -> Pilots:
+        """The state after an answer."""
+        derivatives, last = self.derivatives, self.asked >= ADAPTING
+        sd = release.noise[0].scale
+        observed = Observed.of(self.frame, release.value, sd, n)
+        multiplier, kept = self.multiplier, self.observed
+        if last:
+            kept = (*kept, observed)
+            curvature, error = estimated(kept)
+            # In directions that noise hides, the next step is shorter.
+            curvature = curvature + 0.35 * error * np.eye(len(curvature))
+        else:
+            ((_, bound),) = release.query.blocks  # type: ignore[union-attr]
+            ratio = (LAST / (1 - _ADAPTING_SHARE)) / (ADAPTING / _ADAPTING_SHARE)
+            multiplier = sd / bound.clip * math.sqrt(ratio)
+            curvature = adapted(observed)
+        step = newton_step(
+            observed,
+            curvature,
+            n,
+            derivatives.prior_mean,
+            derivatives.prior_precision,
+            damped=0 < self.asked < ADAPTING,
+        )
+        frame = self.frame.moved(step, None if last else inverse_root(curvature))
+        if self.asked == ADAPTING + LAST - 1:
+            frame = self.frame  # the end is where the last question was
+        return replace(
+            self, frame=frame, n=n, multiplier=multiplier, asked=self.asked + 1, observed=kept
+        )
+
+    @property
+    def law(self) -> Linearised:
+        """What the last queries say together."""
+        return Linearised.of(self.observed, self.n)
+
+    @property
+    def prior_off(self) -> np.ndarray:
+        """The prior's mean in the coordinates of the frame."""
+        return self.frame.coordinates(self.derivatives.prior_mean)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What makes the law doubtful, in sentences."""
+        law, size = self.law, self.derivatives.size
+        found = []
+        if disagree([_one(law, each) for each in self.observed], law):
+            found.append(
+                "the pilot queries had not settled: their gradients differ by more than noise and "
+                "the Hessian explain, so that intervals may be too narrow; take a larger epsilon, "
+                "or a prior or start nearer to the truth"
+            )
+        noise = self.observed[0].hessian_sd / math.sqrt(len(self.observed))
+        if noise * math.sqrt(2 * size) > _UNRESOLVED:
+            found.append(
+                "privacy noise hides the curvature of the log-likelihood: intervals rest on a "
+                "guess of it; take a larger epsilon or fewer parameters"
+            )
+        return tuple(found)
+
+
+def begun(derivatives: Derivatives, max_rows: int, initial: np.ndarray | None = None) -> Pilots:
+    """The state before the first pilot query."""
+    frame = derivatives.frame
+    if initial is not None:
+        frame = Frame(initial, frame.basis)
+    return Pilots(derivatives, frame, max_rows)
+
+
+def pilot_steps(size: int, share: float, x: float) -> tuple[Steps, ...]:
+    """The pilot queries of a plan, with a share of its budget; x is an inverse noise multiplier.
+
+    Everyone takes part in them: they are few.
+    """
+    parts = ((ADAPTING, _ADAPTING_SHARE), (LAST, 1 - _ADAPTING_SHARE))
+
+    def law(count: int, part: float) -> Exact | Gaussian:
+        if x == math.inf:
+            return Exact()
+        return Gaussian(noise_multiplier=(count / (part * share)) ** 0.5 / x)
+
+    numbers = size + packed_size(size)
+    return tuple(Steps(count, law(count, part), numbers=numbers) for count, part in parts)
+
+
+def _one(law: Linearised, observed: Observed) -> Linearised:
+    """One answer with the Hessian of all of them."""
+    noise = observed.sd**2 * np.eye(len(observed.gradient))
+    return replace(law, frame=observed.frame, gradient=observed.gradient, noise=noise)
+
+
+def disagree(parts: list[Linearised], law: Linearised) -> bool:
+    """Whether gradients differ by more than their noise, given the Hessian, and so that it matters.
+
+    It does where the distance is a quarter of what sampling and noise together explain, or more.
+    """
+    size = len(law.gradient)
+    surprise = matter = 0.0
+    for each in parts:
+        off = each.at(law.frame) - law.gradient
+        surprise += float(off @ np.linalg.solve(each.noise, off))
+        matter = max(matter, float(off @ np.linalg.solve(law.hessian + each.noise, off)))
+    improbable = chi2.sf(surprise, size * (len(parts) - 1)) < _SURPRISE
+    return bool(improbable and matter > size / 4)
+
+
+def posterior_of(
+    law: Linearised,
+    derivatives: Derivatives,
+    release: Release,
+    task: Task,
+    warnings: tuple[str, ...],
+) -> Any:
+    """The posterior by a law of the released gradients and the model's prior."""
+    sampling = task.sampling
+    count = sampling.chains * sampling.draws
+    aware = sampling.noise == "aware"
+    if derivatives.log_prior is None or not aware:
+        rng = np.random.default_rng(sampling.seed)
+        mean, precision = derivatives.prior_mean, derivatives.prior_precision
+        vectors = law.normal_draws(mean, precision, count, rng, aware=aware)
+    else:
+        precision, seed = derivatives.prior_precision, sampling.seed or 0
+        vectors = walked_draws(law, precision, derivatives.log_prior, count, seed)
+    shaped = vectors.reshape(sampling.chains, sampling.draws, -1)
+    return derivatives.posterior(release, shaped, sampling.noise).warned(warnings)
