@@ -52,8 +52,3 @@ def first_number(name: str, schema: Schema) -> int:
     """What a map sees in place of a column's first label: values for integers, codes elsewhere."""
     column = schema[name]
     return column.low if isinstance(column, Integer) else 0
-
-
-def key_level(key: Key, level: Label) -> Label:
-    """The label of a key at a level of its column; None stays missing."""
-    return level if isinstance(key, str) or level is None else level in key.levels

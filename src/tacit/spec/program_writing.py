@@ -71,7 +71,10 @@ class _Writer:
             if name == "platform_index":  # the branches below know which of them is a CPU's
                 results = [self.constant(0, equation.outvars[0].aval)]
             elif name == "cond" and "branches_platforms" in params:
-                branch = params["branches"][_platform(params["branches_platforms"])]
+                # The branch of a CPU: platforms are names, or None for all others.
+                platforms = enumerate(params["branches_platforms"])
+                at = next(i for i, some in platforms if some is None or "cpu" in some)
+                branch = params["branches"][at]
                 results = self.call(branch.jaxpr, branch.consts, inputs[1:])
             else:
                 results = self.equation(equation, inputs)
@@ -179,8 +182,3 @@ def _type(aval: Any) -> list[Any]:
         return [dtype_name(aval.dtype), [int(side) for side in aval.shape]]
     except (TypeError, ValueError):
         raise unknown(f"a value of type {aval}") from None
-
-
-def _platform(platforms: Any) -> int:
-    """The branch of a CPU, among branches for platforms: their names, or None for all others."""
-    return next(i for i, some in enumerate(platforms) if some is None or "cpu" in some)
