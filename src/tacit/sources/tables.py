@@ -89,17 +89,10 @@ def _raw(values: Any) -> Any:
         return _Categories(list(each(dtype.categories)), codes)
     if _package(values) == "polars":
         return values.to_list()  # objects: their Arrow form would be addresses
-    if hasattr(dtype, "subtype") and isinstance(dtype.subtype, np.dtype):  # sparse
-        values = np.asarray(values)
-    elif _package(values) == "pandas":
-        values = (
-            np.asarray(values)
-            if isinstance(dtype, np.dtype)
-            else list(each(getattr(values, "array", values)))
-        )
-    if isinstance(values, np.ma.MaskedArray):
-        return values.tolist()
-    return values
+    if _package(values) == "pandas":
+        native = isinstance(getattr(dtype, "subtype", dtype), np.dtype)  # sparse ones too
+        values = np.asarray(values) if native else list(each(getattr(values, "array", values)))
+    return values.tolist() if isinstance(values, np.ma.MaskedArray) else values
 
 
 class _Categories:

@@ -24,10 +24,6 @@ class Is(Record):
         if not self.levels:
             raise QueryError(f"Expected at least one level of {self.column!r} to ask for.")
 
-    @property
-    def name(self) -> str:
-        return self.column
-
 
 Key = str | Is
 

@@ -40,12 +40,6 @@ def scope(program: Any) -> dict[str, Any]:
     return {"inputs": inputs, **writer.finished(outputs)}
 
 
-def constant(array: np.ndarray) -> list[Any]:
-    """An array as its type, shape and little-endian bytes in base64."""
-    little = array.astype(array.dtype.newbyteorder("<"))
-    return [dtype_name(array.dtype), list(array.shape), base64.b64encode(little.tobytes()).decode()]
-
-
 @dataclass
 class _Writer:
     """Variables are counted from 0, with the inputs first; constants are -1, -2, ...."""
@@ -149,7 +143,9 @@ class _Writer:
             array = np.asarray(value, aval.dtype)
             content = array.dtype, array.shape, array.tobytes()
             if content not in self.known:
-                self.constants.append(constant(array))
+                little = array.astype(array.dtype.newbyteorder("<"))
+                text = base64.b64encode(little.tobytes()).decode()
+                self.constants.append([dtype_name(array.dtype), list(array.shape), text])
                 self.known[content] = -len(self.constants)
         except (TypeError, ValueError):
             raise unknown(f"a constant of type {aval.dtype}") from None
