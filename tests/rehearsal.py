@@ -16,7 +16,7 @@ from tacit.spec.certificate import Certificate
 from tacit.spec.columns import Categorical, Column, Integer, Real
 from tacit.spec.errors import BudgetError, SchemaError
 from tacit.spec.kernels import Kernel
-from tacit.spec.keys import key_level, name_of
+from tacit.spec.keys import name_of
 from tacit.spec.mechanisms import Mechanism
 from tacit.spec.moments import ROWS, Moments, scale_of
 from tacit.spec.plan import Plan, Poisson, Subsampling, WithoutReplacement
@@ -123,7 +123,7 @@ class Rehearsal:
         for row in (row for unit in units for row in unit):
             for keys, block, table in zip(query.tables, blocks, tables):
                 at = [
-                    key_level(key, _level(row[name_of(key)], self._schema[name_of(key)]))
+                    _labelled(key, _level(row[name_of(key)], self._schema[name_of(key)]))
                     for key in (*query.by, *keys)
                 ]
                 if not block.omitted or at[-1] in block.axes[-1].labels:
@@ -263,6 +263,11 @@ def _clipped(values: np.ndarray, bounds: Sequence[Bound]) -> np.ndarray:
         norm = np.abs(part).sum() if bound.norm == "l1" else np.linalg.norm(part)
         parts.append(part * (bound.clip / norm) if norm > bound.clip else part)
     return np.concatenate(parts)
+
+
+def _labelled(key: Any, level: Any) -> Any:
+    """The label of a key at a level of its column; None stays missing."""
+    return level if isinstance(key, str) or level is None else level in key.levels
 
 
 def _level(cell: Any, column: Column) -> Any:

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
 import tacit
+from tacit.sources import tables
 from tacit.sources.data import load, open_data
 from tests.conftest import SMOKERS, exact, smoking
 
@@ -640,6 +641,15 @@ def test_chunks_with_dictionaries_of_their_own_are_read_chunk_by_chunk():
                 2 * (last == "yes"),
                 127 + 2 * (not last),
             ]
+
+
+def test_a_dictionary_is_read_whatever_texts_it_holds():
+    """Views cannot be taken by index, and 32-bit offsets end at 2 GB: one long cell would do it."""
+    views = pa.array(["yes", "no"], pa.string_view()).dictionary_encode()
+    table = pa.table({"smoker": pa.chunked_array([views, views])})
+    assert exact(table, smoking(), tacit.queries.Counts("smoker")).tolist() == [2, 2, 0]
+    texts = tables.plain(pa.array(["yes", "no"]).dictionary_encode())
+    assert pa.types.is_large_binary(texts.type)
 
 
 @pytest.mark.parametrize(

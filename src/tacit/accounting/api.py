@@ -5,20 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 from tacit.accounting.calibrate import sensitivity_factor
-from tacit.accounting.gaussian import check_delta, check_positive, gaussian_mu
+from tacit.accounting.gaussian import check_delta, gaussian_mu
 from tacit.accounting.pairs import GaussianStep, SamplingName, compositions, moved_by
 from tacit.accounting.plans import parts_bounds
 from tacit.accounting.rdp import rdp_epsilon, strong_epsilon
+from tacit.spec.checks import number, one_of, whole_number
 from tacit.spec.errors import BudgetError
 from tacit.spec.plan import Geometry
 from tacit.spec.schema import Neighbours
 
 Accountant = Literal["pld", "rdp", "rdp-classic", "strong"]
 _LEAST, _MOST = 1e-3, 1e9  # noise multipliers
-_MOST_STEPS = 10**8
 
 
 def epsilon(
@@ -63,12 +63,9 @@ def epsilon(
     >>> round(epsilon(noise_multiplier=1.0, delta=1e-6, neighbours="replace_one"), 3)
     10.997
     """
-    relation: Any = neighbours
-    run = _Run(steps, sampling_rate, delta, relation, sampling, geometry, accountant).checked()
-    _check_number("noise_multiplier", noise_multiplier)
-    if not _LEAST <= noise_multiplier <= _MOST:
-        raise BudgetError(f"Expected noise_multiplier={noise_multiplier} from 1e-3 to 1e9.")
-    return _epsilon(float(noise_multiplier), run)
+    run = _Run.checked(steps, sampling_rate, delta, neighbours, sampling, geometry, accountant)
+    multiplier = number(noise_multiplier, "noise_multiplier", _LEAST, _MOST, error=BudgetError)
+    return _epsilon(multiplier, run)
 
 
 def noise_multiplier(
@@ -95,10 +92,8 @@ def noise_multiplier(
     >>> round(needed, 2)
     1.41
     """
-    relation: Any = neighbours
-    run = _Run(steps, sampling_rate, delta, relation, sampling, geometry, accountant).checked()
-    _check_number("epsilon", epsilon)
-    return _noise_multiplier(float(epsilon), run)
+    run = _Run.checked(steps, sampling_rate, delta, neighbours, sampling, geometry, accountant)
+    return _noise_multiplier(number(epsilon, "epsilon", 1e-9, 1e6, error=BudgetError), run)
 
 
 class _Run(NamedTuple):
@@ -112,25 +107,17 @@ class _Run(NamedTuple):
     geometry: Geometry
     accountant: Accountant
 
-    def checked(self) -> _Run:
-        steps, rate, delta, neighbours, sampling, geometry, accountant = self
-        if isinstance(steps, bool) or not isinstance(steps, int) or not 0 < steps <= _MOST_STEPS:
-            raise BudgetError(f"Expected steps={steps!r} to be a whole number from 1 to 1e8.")
-        _check_number("sampling_rate", rate)
-        if not 1e-9 <= rate <= 1:
-            raise BudgetError(f"Expected 1e-9 <= sampling_rate={rate} <= 1.")
-        _check_number("delta", delta)
-        check_delta(delta)
-        if delta < 1e-100:
-            raise BudgetError(f"Expected delta={delta} >= 1e-100.")
-        if sampling not in ("poisson", "wor"):
-            raise BudgetError(f'Expected sampling={sampling!r} to be "poisson" or "wor".')
-        if accountant not in ("pld", "rdp", "rdp-classic", "strong"):
-            raise BudgetError(
-                f'Expected accountant={accountant!r} to be "pld", "rdp", "rdp-classic" or "strong".'
-            )
-        sensitivity_factor(geometry, neighbours)  # refuses None
-        return self._replace(rate=float(rate), delta=float(delta))
+    @classmethod
+    def checked(cls, steps: Any, rate: Any, delta: Any, neighbours: Any, *rest: Any) -> _Run:
+        whole_number(steps, "steps", most=10**8, error=BudgetError)
+        rate = number(rate, "sampling_rate", 1e-9, 1, error=BudgetError)
+        delta = number(delta, "delta", 1e-100, 1, error=BudgetError)
+        check_delta(delta)  # 1 is none
+        run = cls(steps, rate, delta, neighbours, *rest)
+        one_of(run.sampling, "sampling", get_args(SamplingName), BudgetError)
+        one_of(run.accountant, "accountant", get_args(Accountant), BudgetError)
+        sensitivity_factor(run.geometry, neighbours)  # refuses None
+        return run
 
 
 @lru_cache(maxsize=4096)
@@ -192,9 +179,3 @@ def _smallest(cost: Callable[[float], float], target: float, guess: float) -> fl
         else:
             high, held, low_gap = middle, middle_gap, low_gap / 2
     return high
-
-
-def _check_number(what: str, value: float) -> None:
-    if isinstance(value, bool):
-        raise BudgetError(f"Expected a number for {what}, got {value!r}.")
-    check_positive(what, value)

@@ -208,20 +208,20 @@ def paths_range(query: StatePaths, schema: Schema) -> float:
     for profile in query.profiles:
         log = np.log(profile)
         gaps += np.maximum(0.0, (log[:, None, :] - log[None, :, :]).max(axis=2))
-    return _of_rows(float(gaps.max()), schema)
+    return float(gaps.max()) * changed_rows(schema) * _ROUNDING
 
 
 def profiles_range(panel: Panel, truncation: float, schema: Schema) -> float:
     """The range of `StateProfiles` and `StateChain`: all emissions of a row together."""
     # proof: profiles-range. No level has a probability below truncation / levels.
     levels = [len(schema[name].labels) for name in panel.emissions]
-    return _of_rows(math.fsum(_width(k, truncation / k) for k in levels if k > 1), schema)
+    one = math.fsum(_width(k, truncation / k) for k in levels if k > 1)
+    return one * changed_rows(schema) * _ROUNDING
 
 
-def _of_rows(one: float, schema: Schema) -> float:
-    """From what one row can do to what one unit can: it has k rows, and others may replace them."""
-    both = 2 if schema.neighbours == "replace_one" else 1
-    return one * both * schema.max_rows_per_unit * _ROUNDING
+def changed_rows(schema: Schema) -> int:
+    """How many rows of a unit come and go between neighbours."""
+    return schema.max_rows_per_unit * (2 if schema.neighbours == "replace_one" else 1)
 
 
 def temperature(span: float, epsilon: Decimal) -> float:

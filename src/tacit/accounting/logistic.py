@@ -12,7 +12,7 @@ from decimal import Decimal
 import numpy as np
 
 from tacit.accounting.calibrate import GRID_BITS, Calibration, discrete_loss, gaussian_noise
-from tacit.accounting.draws import gaussian_temperature
+from tacit.accounting.draws import changed_rows, gaussian_temperature
 from tacit.accounting.gaussian import bisect, gaussian_delta, gaussian_epsilon, gaussian_mu
 from tacit.spec.budget import Budget
 from tacit.spec.errors import BudgetError
@@ -30,11 +30,6 @@ _NORMAL = 2.0**-42  # how far a computed normal number is from an exact one
 BLOCK = 1024  # rows whose gradients are added up in floating point
 _ROUNDING = 1 + 1e-12
 _LARGEST_EPSILON, _LEAST_DELTA = 50, Decimal("1e-15")  # beyond, rare events would matter
-
-
-def changed_rows(schema: Schema) -> int:
-    """How many rows of a unit come and go between neighbours."""
-    return schema.max_rows_per_unit * (2 if schema.neighbours == "replace_one" else 1)
 
 
 def gradient_gap(schema: Schema) -> float:

@@ -60,12 +60,9 @@ def plan_epsilon(
     for steps in plan.steps:
         step: GaussianStep | Pure | Ranged
         match steps.mechanism:
-            case Laplace(epsilon=each):
+            case Laplace(epsilon=each) | Exponential(epsilon=each):
                 # Losses of a discrete Laplace vector lie within +-epsilon, and no more is used.
-                step = Pure(float(each))
-                pure += steps.count * Fraction(each)
-            case Exponential(epsilon=each):
-                step = Ranged(float(each))
+                step = (Pure if isinstance(steps.mechanism, Laplace) else Ranged)(float(each))
                 pure += steps.count * Fraction(each)
             case Gaussian(noise_multiplier=float(multiplier)):
                 name: SamplingName = "poisson"

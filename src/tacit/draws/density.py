@@ -118,12 +118,12 @@ def resolve_density(query: DensityDraw, schema: Schema) -> ChoiceAnswer | Densit
     each = Axis("draw", range(query.draws))
     if isinstance(region, Points):
         state: Any = (region.theta, np.array([query.width]), *query.constants)
-        kernel = _at_points(query.kernel, region.theta.shape)
+        kernel = _scored(query.kernel, region.theta.shape)
         asked = BoundedSum(kernel, query.columns, state=state, blocks=blocks)
         choice = Choice(asked, region.log_weights.tolist())
         return choice_among(query, choice, Block("point", (each,)), schema)
     state = (region.centre, region.centre, np.array([query.lift, query.width]), *query.constants)
-    asked = BoundedSum(_centred(query.kernel), query.columns, state=state, blocks=blocks)
+    asked = BoundedSum(_scored(query.kernel, None), query.columns, state=state, blocks=blocks)
     scores = resolve_sum(asked, schema)
     gradients = None if query.gradient is None else resolve_sum(query.gradient, schema)
     block = Block("theta", (each, Axis("parameter", range(region.size))))
@@ -164,14 +164,23 @@ def _log_prior(query: DensityDraw) -> LogPrior:
 
 
 @lru_cache(maxsize=64)
-def _at_points(kernel: Contribution, shape: tuple[int, ...]) -> Contribution:
-    """A row at all points: its best has the width, and what falls short by more has none.
+def _scored(kernel: Contribution, points: tuple[int, ...] | None) -> Contribution:
+    """What a row adds to the scores, from 0 to the width: at points of a shape, or at one point.
 
-    The state is (points, [width], constants...). Compared so that NaN counts as the worst.
+    At points the row's best has the width, and what falls short by more has none; the state is
+    (points, [width], constants...). One point is compared with the centre, and lifted; the state
+    is (theta, centre, [lift, width], constants...). NaN counts as the worst.
     """  # proof: density-offset
     if isinstance(kernel, Kernel):
-        return Kernel(f"{kernel.name}.at_points")
-    one, constants, dtype = _one(kernel)
+        return Kernel(f"{kernel.name}.{'at_points' if points else 'centred'}")
+    if kernel.size != 1 or not kernel.state:
+        raise QueryError(
+            "Expected a program of one number, whose state begins with the parameters."
+        )
+    of_row, ((name, shape), *others) = kernel.function(), kernel.state
+
+    def one(row: Any, at: Any, constants: Any) -> Any:
+        return of_row(row, (at.astype(name), *constants))[0]
 
     def at_points(row: Any, state: Any) -> Any:
         import jax
@@ -182,21 +191,6 @@ def _at_points(kernel: Contribution, shape: tuple[int, ...]) -> Contribution:
         left = values - best + state[1][0]
         return jnp.where(left > 0, left, 0.0)
 
-    with kernel.precision():
-        given = (np.zeros(shape, dtype), np.zeros(1, dtype), *constants)
-        return trace(at_points, kernel.columns, given)
-
-
-@lru_cache(maxsize=64)
-def _centred(kernel: Contribution) -> Contribution:
-    """A row at one point against the centre, lifted and cut to the width.
-
-    The state is (theta, centre, [lift, width], constants...).
-    """  # proof: density-offset
-    if isinstance(kernel, Kernel):
-        return Kernel(f"{kernel.name}.centred")
-    one, constants, dtype = _one(kernel)
-
     def centred(row: Any, state: Any) -> Any:
         import jax.numpy as jnp
 
@@ -204,21 +198,9 @@ def _centred(kernel: Contribution) -> Contribution:
         left = here - there + state[2][0]
         return jnp.where(left > 0, jnp.minimum(left, state[2][1]), 0.0)[None]
 
+    # Only the types and shapes of a state are traced.
+    shapes = (points, (1,)) if points else (shape, shape, (2,))
+    types = (*((kernel.dtype, each) for each in shapes), *others)
     with kernel.precision():
-        theta = np.zeros(kernel.state[0][1], dtype)
-        given = (theta, theta, np.zeros(2, dtype), *constants)
-        return trace(centred, kernel.columns, given)
-
-
-def _one(program: Program) -> tuple[Callable[..., Any], tuple[np.ndarray, ...], Any]:
-    """A row's log-likelihood at given parameters; synthetic constants; the type of numbers."""
-    if program.size != 1 or not program.state:
-        raise QueryError(
-            "Expected a program of one number, whose state begins with the parameters."
-        )
-    of_row, dtype = program.function(), np.dtype(program.dtype)
-
-    def one(row: Any, at: Any, constants: Any) -> Any:
-        return of_row(row, (at.astype(program.state[0][0]), *constants))[0]
-
-    return one, tuple(np.zeros(shape, each) for each, shape in program.state[1:]), dtype
+        state = tuple(np.zeros(each, dtype) for dtype, each in types)
+        return trace(at_points if points else centred, kernel.columns, state)

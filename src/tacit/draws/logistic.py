@@ -16,6 +16,7 @@ from scipy.special import expit
 
 from tacit.accounting import Calibration
 from tacit.accounting import logistic as cost
+from tacit.accounting.draws import changed_rows
 from tacit.laws.uniform import normals_from_bits as normals
 from tacit.sources.rows import load_rows
 from tacit.sources.source import Source
@@ -98,7 +99,7 @@ class LogisticAnswer:
         """What the noise is for, as the ledger records it."""
         if self.chains:
             return {"slope": cost.gradient_gap(self.schema), "temper": 1 / noise.scale}
-        return {"rows_changed": cost.changed_rows(self.schema)}
+        return {"rows_changed": changed_rows(self.schema)}
 
     def evaluate(self, source: Source, noise: tuple[Noise, ...]) -> Statistic:
         """Vectors y x of all complete rows; or their minimum, where noise is yet to be added to it.

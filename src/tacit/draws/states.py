@@ -182,15 +182,13 @@ def _counts(panel: Panel) -> Counts:
 
 def _check_given(query: StateDraw, tables: tuple[Block, ...]) -> None:
     """The public state must be there and fit the columns."""
-    sizes = [block.shape[-1] for block in tables]
-    match query:
-        case StatePaths(profiles=profiles):
-            if [table.shape[1] for table in profiles] != sizes:
-                raise QueryError(f"Expected profiles with {sizes} levels.")
-        case StateProfiles(assignment=assignment) if assignment.shape != tables[0].shape[:2]:
-            raise QueryError(f"Expected an assignment of shape {tables[0].shape[:2]}.")
+    sizes, cells = [block.shape[-1] for block in tables], tables[0].shape[:2]
     if isinstance(query, StatePaths):
+        if [table.shape[1] for table in query.profiles] != sizes:
+            raise QueryError(f"Expected profiles with {sizes} levels.")
         return
+    if isinstance(query, StateProfiles) and query.assignment.shape != cells:
+        raise QueryError(f"Expected an assignment of shape {cells}.")
     if max(sizes) > min(MOST_LEVELS, query.truncation / LEAST_TRUNCATION):
         raise QueryError(
             f"Expected a larger truncation than {query.truncation}: with {max(sizes)} levels the "

@@ -81,6 +81,23 @@ class Given:
         raise _refusal(self.kernel, f"{column.name!r} to have a number in each row")
 
 
+def _frozen(kernel: AnyKernel, state: Sequence[Any]) -> State:
+    """A defensive copy of a state: the declared types, C-contiguous, not writable."""
+    declared = arrays_of(kernel.layout)
+    if len(state) != len(declared):
+        raise _misfit(kernel)
+    parts = []
+    for array, given in zip(declared, state):
+        part = np.asarray(given)
+        if part.dtype.kind not in "biuf" or not np.can_cast(part.dtype, array.dtype, "same_kind"):
+            raise _refusal(kernel.name, f"numbers of type {array.dtype} for {array.name}")
+        with np.errstate(over="ignore"):  # inf, which `check` refuses
+            copy = np.array(part, dtype=array.dtype, order="C", copy=True, subok=False)
+        copy.setflags(write=False)
+        parts.append(copy)
+    return tuple(parts)
+
+
 @dataclass(frozen=True)
 class RowKernel:
     """`function(row, state, out)` adds what one row contributes to the zeroed vector `out`.
@@ -102,9 +119,7 @@ class RowKernel:
         expected, numbers = self.rules(given), sum(map(math.prod, shapes))
         given.expect(numbers == expected, f"blocks of {expected} numbers instead of {numbers}")
 
-    def frozen(self, state: Sequence[Any]) -> State:
-        """A defensive copy of the state: the declared types, C-contiguous, not writable."""
-        return _frozen(self, state)
+    frozen = _frozen
 
 
 @dataclass(frozen=True)
@@ -142,9 +157,7 @@ class DocumentKernel:
         given.sizes.update(words=words, width=width)
         self.rules(given)
 
-    def frozen(self, state: Sequence[Any]) -> State:
-        """A defensive copy of the state: the declared types, C-contiguous, not writable."""
-        return _frozen(self, state)
+    frozen = _frozen
 
 
 AnyKernel = RowKernel | DocumentKernel
@@ -188,22 +201,6 @@ def _check_index_map(given: Given, positions: np.ndarray, vocabulary: int, words
     kept = positions[positions >= 0]
     # proof: index-map. Two words at one position would add up there, beyond the clipped norm.
     given.expect(np.unique(kept).size == kept.size, "an injective index map: each position once")
-
-
-def _frozen(kernel: AnyKernel, state: Sequence[Any]) -> State:
-    declared = arrays_of(kernel.layout)
-    if len(state) != len(declared):
-        raise _misfit(kernel)
-    parts = []
-    for array, given in zip(declared, state):
-        part = np.asarray(given)
-        if part.dtype.kind not in "biuf" or not np.can_cast(part.dtype, array.dtype, "same_kind"):
-            raise _refusal(kernel.name, f"numbers of type {array.dtype} for {array.name}")
-        with np.errstate(over="ignore"):  # inf, which `check` refuses
-            copy = np.array(part, dtype=array.dtype, order="C", copy=True, subok=False)
-        copy.setflags(write=False)
-        parts.append(copy)
-    return tuple(parts)
 
 
 def _misfit(kernel: AnyKernel) -> QueryError:

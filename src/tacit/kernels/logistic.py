@@ -24,6 +24,7 @@ import numpy as np
 
 from tacit.kernels.compiling import compiled
 from tacit.kernels.kernel import Given, RowKernel
+from tacit.spec.packing import packed_size
 
 _ROOT = math.sqrt(2.0)
 
@@ -93,29 +94,20 @@ def gradient_constant(row, state, out):
 
 @compiled
 def gradient_varying(row, state, out):
-    """Add (P(y = 1 | x, theta) - 1/2) x, the part of the negative gradient that depends on theta.
+    """Add (P - 1/2) x, the part of the negative gradient that depends on theta, P = P(y = 1 | x).
 
-    One row contributes p numbers of any sign, of norm at most 1/2.
-    State: theta f8[p], then the encoding. Indices stay within x, theta and out, which have p
-    numbers, as for `gradient_constant`.
-    """
-    encode(row, state[1:], out)
-    _multiply(out, out.size, _probability(state[0], out) - 0.5)
-
-
-@compiled
-def gradient_and_hessian(row, state, out):
-    """Add (P - 1/2) x, and after it the upper triangle of 2 P (1 - P) x x', P = P(y = 1 | x).
-
-    One row contributes p + p (p + 1) / 2 numbers of any sign, together of norm at most 1/2: twice
-    the Hessian is the largest multiple for which this is so.
-    State: theta f8[p], then the encoding. The triangle has p (p + 1) / 2 numbers, and out has as
-    many after the first p.
+    One row contributes p numbers of any sign, of norm at most 1/2. Where out goes on, as for
+    `gradient_and_hessian`, the upper triangle of 2 P (1 - P) x x' follows, and all of the
+    p + p (p + 1) / 2 numbers together are of norm at most 1/2: twice the Hessian is the largest
+    multiple for which this is so.
+    State: theta f8[p], then the encoding. Indices stay within x and theta, which have p numbers, as
+    for `gradient_constant`; out has p, or p (p + 1) / 2 more for the triangle.
     """
     theta = state[0]
     encode(row, state[1:], out)
     p = _probability(theta, out)
-    _write_squares(out, theta.size, 2.0 * p * (1 - p), out, theta.size)
+    if out.size > theta.size:
+        _write_squares(out, theta.size, 2.0 * p * (1 - p), out, theta.size)
     _multiply(out, theta.size, p - 0.5)
 
 
@@ -140,28 +132,18 @@ def polya_gamma_squares(row, state, out):
 
 @compiled
 def score(row, state, out):
-    """Add (y - P(y = 1 | x, theta)) x, the gradient of the log-likelihood.
+    """Add g = (y - P(y = 1 | x, theta)) x, the gradient of the log-likelihood.
 
-    One row contributes p numbers of any sign, of norm at most 1.
-    State: theta f8[p], then the encoding. Indices stay within x, theta and out, which have p
-    numbers, as for `gradient_constant`.
+    One row contributes p numbers of any sign, of norm at most 1. Where out goes on, as for
+    `score_and_squares`, the upper triangle of g g' follows: p (p + 1) / 2 numbers of norm at most
+    1. State: theta f8[p], then the encoding. Indices stay within x and theta, which have p numbers,
+    as for `gradient_constant`; out has p, or p (p + 1) / 2 more for the triangle.
     """
     encode(row, state[1:], out)
-    size = state[0].size  # out may go on after it
-    _multiply(out, size, row[state[2].size] - _probability(state[0], out))
-
-
-@compiled
-def score_and_squares(row, state, out):
-    """Add the gradient g of the log-likelihood, and after it the upper triangle of g g'.
-
-    One row contributes p numbers of any sign of norm at most 1, and p (p + 1) / 2 of norm at most
-    1. State: theta f8[p], then the encoding. The triangle has p (p + 1) / 2 numbers, and out has as
-    many after the first p.
-    """
     size = state[0].size
-    score(row, state, out)
-    _write_squares(out, size, 1.0, out, size)
+    _multiply(out, size, row[state[2].size] - _probability(state[0], out))
+    if out.size > size:
+        _write_squares(out, size, 1.0, out, size)
 
 
 @compiled
@@ -284,19 +266,15 @@ def _rules(given: Given) -> int:
     return size
 
 
-def _triangle(size: int) -> int:
-    return size * (size + 1) // 2
-
-
 def _squares_rules(given: Given) -> int:
-    numbers = _triangle(_rules(given))
+    numbers = packed_size(_rules(given))
     given.expect(given.sizes["squares"] == numbers, f"moments of {numbers} numbers")
     return numbers
 
 
 def _both_rules(given: Given) -> int:
     size = _rules(given)
-    return size + _triangle(size)
+    return size + packed_size(size)
 
 
 def _basis_rules(given: Given) -> int:
@@ -308,7 +286,7 @@ def _basis_rules(given: Given) -> int:
 
 def _both_basis_rules(given: Given) -> int:
     size = _basis_rules(given)
-    return size + _triangle(size)
+    return size + packed_size(size)
 
 
 def _value_rules(given: Given) -> int:
@@ -328,10 +306,10 @@ KERNELS = tuple(
     for name, function, layout, rules in (
         ("gradient_constant", gradient_constant, "", _rules),
         ("gradient_varying", gradient_varying, _THETA, _rules),
-        ("gradient_and_hessian", gradient_and_hessian, _THETA, _both_rules),
+        ("gradient_and_hessian", gradient_varying, _THETA, _both_rules),
         ("polya_gamma_squares", polya_gamma_squares, "moments f8[squares]; ", _squares_rules),
         ("score", score, _THETA, _rules),
-        ("score_and_squares", score_and_squares, _THETA, _both_rules),
+        ("score_and_squares", score, _THETA, _both_rules),
         ("whitened_score", whitened_score, _BASIS, _basis_rules),
         ("whitened_score_and_hessian", whitened_score_and_hessian, _BASIS, _both_basis_rules),
         ("whitened_score_and_squares", whitened_score_and_squares, _BASIS, _both_basis_rules),

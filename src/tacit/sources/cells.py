@@ -162,13 +162,9 @@ def text(values: Raw) -> pa.Array:
     """`text_of` each cell of a column."""
     if not isinstance(values, pa.Array):
         return pa.array(_for_each(text_of, values), TEXT)
-    if _textual(values.type):
+    if is_textual(values.type):
         blanks = pc.ascii_trim(values.cast(TEXT).view(pa.large_string()), characters=_BLANKS)
         return blanks.view(TEXT)
-    if isinstance(values, pa.DictionaryArray):
-        return text(values.dictionary).take(values.indices)
-    if pa.types.is_boolean(values.type):
-        return pc.if_else(values, pa.scalar(b"True", TEXT), pa.scalar(b"False", TEXT))
     if pa.types.is_integer(values.type):
         return values.cast(pa.large_string()).view(TEXT)
     return _by_distinct(values, text_of, TEXT)
@@ -178,39 +174,29 @@ def number(values: Raw) -> np.ndarray:
     """`number_of` each cell of a column."""
     if not isinstance(values, pa.Array):
         return np.array(_for_each(number_of, values), float)
-    if isinstance(values, pa.DictionaryArray):
-        return _doubles(pa.array(number(values.dictionary)).take(values.indices))
-    if _textual(values.type):
+    if is_textual(values.type):
         texts = text(values)
         # One cell at a time: a cell that is no number does not decide how the others are read.
         known = pc.if_else(pc.match_substring_regex(texts, _NUMBER), texts, pa.scalar(None, TEXT))
         return _doubles(known.view(pa.large_string()).cast(pa.float64()))
-    if pa.types.is_boolean(values.type):
-        return _doubles(values.cast(pa.int8()))
     if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
         return _doubles(values)
-    if pa.types.is_decimal(values.type):
-        return _doubles(_by_distinct(values, number_of, pa.float64()))
-    return np.full(len(values), np.nan)
+    return _doubles(_by_distinct(values, number_of, pa.float64()))
 
 
 def moment(values: Raw) -> np.ndarray:
     """`moment_of` each cell of a column."""
     if not isinstance(values, pa.Array):
         return np.array(_for_each(moment_of, values), np.int64)
-    if isinstance(values, pa.DictionaryArray):
-        found = pa.array(moment(values.dictionary)).take(values.indices)
-        return _integers(found, NO_MOMENT)
-    if pa.types.is_date(values.type):
-        per_day = 1 if pa.types.is_date32(values.type) else 86_400_000
-        days = _integers(values.view(pa.int32() if per_day == 1 else pa.int64()), NO_MOMENT)
-        return _scaled(days // per_day, days != NO_MOMENT, _DAY, 1)
+    if pa.types.is_date32(values.type):
+        return _scaled(_integers(values.view(pa.int32())), _DAY)
+    if pa.types.is_date64(values.type):
+        ticks = _integers(values.view(pa.int64()))
+        return _scaled(np.where(ticks == NO_MOMENT, ticks, ticks - ticks % 86_400_000), 1000)
     if pa.types.is_timestamp(values.type):
-        ticks = _integers(values.view(pa.int64()), NO_MOMENT)
-        per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[values.type.unit]
-        known = ticks != NO_MOMENT
-        return _scaled(ticks, known, max(10**6 // per_second, 1), max(per_second // 10**6, 1))
-    return _integers(_by_distinct(text(values), moment_of, pa.int64()), NO_MOMENT)
+        ticks = _integers(values.view(pa.int64()))
+        return _scaled(ticks, *_MICROSECONDS[values.type.unit])
+    return _integers(_by_distinct(text(values), moment_of, pa.int64()))
 
 
 def _for_each(rule: Callable[[Any], Any], cells: Raw) -> list[Any]:
@@ -229,7 +215,7 @@ def _for_each(rule: Callable[[Any], Any], cells: Raw) -> list[Any]:
     return found
 
 
-def _textual(dtype: pa.DataType) -> bool:
+def is_textual(dtype: pa.DataType) -> bool:
     types = "string", "large_string", "string_view", "binary", "large_binary", "binary_view"
     fixed = pa.types.is_fixed_size_binary(dtype) and not pa.types.is_decimal(dtype)
     return fixed or any(getattr(pa.types, f"is_{name}")(dtype) for name in types)
@@ -258,17 +244,21 @@ def _doubles(values: pa.Array) -> np.ndarray:
     return np.where(np.isfinite(found), found, np.nan)
 
 
-def _integers(values: pa.Array, missing: int) -> np.ndarray:
-    return values.cast(pa.int64()).fill_null(missing).to_numpy(zero_copy_only=False)
+def _integers(values: pa.Array) -> np.ndarray:
+    return values.cast(pa.int64()).fill_null(NO_MOMENT).to_numpy(zero_copy_only=False)
 
 
-def _scaled(ticks: np.ndarray, known: np.ndarray, up: int, down: int) -> np.ndarray:
-    """Whole ticks as microseconds; those that no calendar needs are none."""
-    near = known & (np.abs(np.where(known, ticks, 0) // down) < _LAST_DAY * _DAY // up)
-    return np.where(near, np.where(near, ticks, 0) // down * up, NO_MOMENT)
+def _scaled(ticks: np.ndarray, up: int, down: int = 1) -> np.ndarray:
+    """Ticks of `up` / `down` microseconds as microseconds; what no calendar needs is none."""
+    near = (ticks != NO_MOMENT) & (np.abs(ticks.astype(float)) * up / down < _LAST_DAY * _DAY)
+    return np.where(near, np.where(near, ticks, 0) * up // down, NO_MOMENT)
 
 
-_UNITS = {"Y": 365.25, "M": 30.44, "W": 7, "D": 1, "h": 1 / 24, "m": 1 / 1440, "s": 1 / 86_400}
+_MICROSECONDS = {  # of one tick, as a numerator and a denominator
+    **{"s": (10**6, 1), "ms": (1000, 1), "us": (1, 1)},
+    **{"ns": (1, 1000), "ps": (1, 10**6), "fs": (1, 10**9), "as": (1, 10**12)},
+}
+_DAYS = {"Y": 365.25, "M": 30.44, "W": 7, "D": 1, "h": 1 / 24, "m": 1 / 1440}
 
 
 def _microseconds(values: np.ndarray) -> np.ndarray:
@@ -277,15 +267,12 @@ def _microseconds(values: np.ndarray) -> np.ndarray:
     ticks = values.astype(values.dtype.newbyteorder("=")).view(np.int64)
     if unit == "generic":
         return np.full(len(ticks), NO_MOMENT)
-    known = ticks != NO_MOMENT  # NumPy's NaT
-    if unit in _UNITS:
-        near = known & (np.abs(ticks.astype(float)) * count * _UNITS[unit] < _LAST_DAY)
-        days = np.where(near, ticks, 0).view(f"M8[{count}{unit}]").astype("M8[us]").view(np.int64)
-        return np.where(near, days, NO_MOMENT)
-    finer = {"ms": 3, "us": 6, "ns": 9, "ps": 12, "fs": 15, "as": 18}[unit] - 6
-    up, down = (10 ** max(-finer, 0), 10 ** max(finer, 0))
-    near = known & (np.abs(ticks.astype(float)) * count * up / down < _LAST_DAY * _DAY)
-    return np.where(near, np.where(near, ticks, 0) * (count * up) // down, NO_MOMENT)
+    if unit in _MICROSECONDS:  # NumPy's NaT is NO_MOMENT
+        up, down = _MICROSECONDS[unit]
+        return _scaled(ticks, count * up, down)
+    near = (ticks != NO_MOMENT) & (np.abs(ticks.astype(float)) * count * _DAYS[unit] < _LAST_DAY)
+    days = np.where(near, ticks, 0).view(f"M8[{count}{unit}]").astype("M8[us]").view(np.int64)
+    return np.where(near, days, NO_MOMENT)
 
 
 def arrow_of_times(values: np.ndarray) -> pa.Array:

@@ -33,11 +33,10 @@ def decoded(column: Column, cells: Raw) -> np.ndarray:
     code = _code(column, cells)
     if column.default is None:
         return code
-    assert not isinstance(column, Tokens)
-    low = column.low if isinstance(column, Integer) else 0
-    default = (
-        column.default - low if isinstance(column, Integer) else column.labels.index(column.default)
-    )
+    if isinstance(column, Integer):
+        default = column.default - column.low
+    else:
+        default = column.labels.index(column.default)
     return np.where(code == MISSING, default, code)
 
 

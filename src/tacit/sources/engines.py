@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import pyarrow as pa
-
 from tacit.sources.cells import Raw
 from tacit.sources.tables import BATCH, plain
 from tacit.spec.errors import SourceError
@@ -74,12 +72,6 @@ WHERE named.table_name = $1
   AND (named.schema_name = coalesce($3, system.main.current_schema())
        OR ($3 IS NULL AND named.database_name = 'temp'))
 """
-
-
-def types_of(table: Any) -> pa.Schema:
-    """The Arrow types of the columns, from the header alone."""
-    found: pa.Schema = table.schema().to_pyarrow()
-    return found
 
 
 def batches(table: Any, wanted: Sequence[str]) -> Iterator[list[Raw]]:

@@ -32,8 +32,7 @@ def bounded(source: Source, schema: Schema, names: Sequence[str]) -> Iterator[Ba
     """
     names = list(dict.fromkeys(names))
     if schema.unit is None:
-        # At least one column is read, or the rows could not be counted.
-        for raw in source.batches(names or [schema.columns[0].name]):
+        for raw in source.batches(names):
             found = {n: domain.decoded(schema[n], cells) for n, cells in zip(names, raw)}
             yield Batch(found, np.ones(len(raw[0]), np.int64))
         return
@@ -109,7 +108,7 @@ def _tickets(names: pa.Array, person: np.ndarray, contents: Sequence[np.ndarray]
 def count_units(source: Source, schema: Schema) -> int:
     """How many units there are."""
     if schema.unit is None:
-        return sum(int(batch.first.sum()) for batch in bounded(source, schema, ()))
+        return sum(len(cells) for (cells,) in source.batches([schema.columns[0].name]))
     owners = [owner(who) for (who,) in source.batches([schema.unit])]
     return int(pc.count_distinct(pa.chunked_array(owners, TEXT), mode="only_valid").as_py())
 

@@ -67,14 +67,14 @@ def open_source(data: Any, schema: Schema) -> Source:
     if engines.is_table(data):
         _check_names("The table", list(data.columns), wanted)
         table = engines.stored(data)
-        types = engines.types_of(table)
+        types = table.schema().to_pyarrow()
         for name in wanted:
             if table.schema()[name].is_json():  # a VARIANT too, which cannot be read as it is
                 raise SourceError(f"Column {name!r} has type json; expected text or numbers.")
             _check_type(name, types.field(name).type, schema)
         return Source(
             lambda names: engines.batches(table, names),
-            lambda: engines.types_of(engines.stored(table)),
+            lambda: engines.stored(table).schema().to_pyarrow(),
         )
     return Source(_memory(data, wanted, schema), lambda: None)
 

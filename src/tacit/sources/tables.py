@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tacit.sources.cells import Raw, arrow_of_times, each
+from tacit.sources.cells import TEXT, Raw, arrow_of_times, each, is_textual
 from tacit.spec.errors import SourceError
 
 BATCH = 2**14
@@ -53,12 +53,10 @@ def declared_type(values: Any) -> pa.DataType | None:
     dtype: Any = getattr(values, "dtype", None)
     if _package(values) == "pandas" and hasattr(dtype, "categories"):
         return declared_type(dtype.categories)
-    if isinstance(dtype, np.dtype) and dtype.kind not in "OUSTV":
-        if dtype.kind in "cm" or dtype.itemsize > 8:
+    if isinstance(dtype, np.dtype) and dtype.kind not in "OUST":
+        if dtype.kind in "cmV" or dtype.itemsize > 8:
             return pa.list_(pa.null())  # no single values: refused like any nested type
         return pa.timestamp("us") if dtype.kind == "M" else pa.from_numpy_dtype(_native(dtype))
-    if isinstance(dtype, np.dtype) and dtype.kind == "V":
-        return pa.list_(pa.null())
     known = _typed(values[:0] if hasattr(values, "dtype") else values)
     return None if known is None else known.type
 
@@ -70,38 +68,31 @@ def batches(columns: Sequence[Any]) -> Iterator[list[Raw]]:
 
 
 def plain(values: pa.Array) -> pa.Array:
-    """An Arrow array without extensions, and of a type that `cells` knows."""
+    """An Arrow array without extensions and dictionaries, of a type that `cells` knows."""
     while isinstance(values.type, pa.BaseExtensionType):
         values = values.storage
-    if isinstance(values, pa.DictionaryArray) and isinstance(
-        values.dictionary.type, pa.BaseExtensionType
-    ):
-        return pa.DictionaryArray.from_arrays(values.indices, plain(values.dictionary))
+    if isinstance(values, pa.DictionaryArray):
+        return plain(values.dictionary).take(values.indices)
+    if is_textual(values.type):
+        return values.cast(TEXT)  # with 64-bit offsets: no length of a cell is too large to take
     return values.cast(pa.float64()) if pa.types.is_float16(values.type) else values
 
 
 def _raw(values: Any) -> Any:
-    """A whole column as chunks of Arrow, as an array, or as objects to be read one by one."""
+    """A whole column as chunks of Arrow, as a NumPy array, or as objects to be read one by one."""
     known = _typed(values)
     if known is not None:
-        return known
+        return known if isinstance(known, pa.ChunkedArray) else pa.chunked_array([known])
     dtype: Any = getattr(values, "dtype", None)
     if _package(values) == "pandas" and hasattr(dtype, "categories"):
         codes = np.asarray(getattr(values, "cat", values).codes)
         return _Categories(list(each(dtype.categories)), codes)
     if _package(values) == "polars":
         return values.to_list()  # objects: their Arrow form would be addresses
-    if hasattr(dtype, "subtype") and isinstance(dtype.subtype, np.dtype):  # sparse
-        values = np.asarray(values)
-    elif _package(values) == "pandas":
-        values = (
-            np.asarray(values)
-            if isinstance(dtype, np.dtype)
-            else list(each(getattr(values, "array", values)))
-        )
-    if isinstance(values, np.ma.MaskedArray):
-        return values.tolist()
-    return values
+    if _package(values) == "pandas":
+        native = isinstance(getattr(dtype, "subtype", dtype), np.dtype)  # sparse ones too
+        values = np.asarray(values) if native else list(each(getattr(values, "array", values)))
+    return values.tolist() if isinstance(values, np.ma.MaskedArray) else values
 
 
 class _Categories:
@@ -120,31 +111,19 @@ class _Categories:
 def _pieces(values: Any) -> Iterator[Raw]:
     if isinstance(values, pa.ChunkedArray):
         for first in range(0, len(values), BATCH):
-            yield _combined(values.slice(first, BATCH))
+            # Decoded first: chunks may have different dictionaries, whose union need not fit the
+            # type of their indices.
+            parts = [plain(chunk) for chunk in values.slice(first, BATCH).chunks]
+            yield pa.chunked_array(parts).combine_chunks()
         return
-    if not isinstance(values, (pa.Array, np.ndarray, list, tuple, _Categories)):
+    if not isinstance(values, (np.ndarray, list, tuple, _Categories)):
         cells = each(values) if hasattr(values, "__getitem__") else iter(values)
         while some := list(islice(cells, BATCH)):
             yield some
         return
     for first in range(0, len(values), BATCH):
         piece = values[first : first + BATCH]
-        yield _array(piece) if isinstance(piece, np.ndarray) else _kept(piece)
-
-
-def _combined(values: pa.ChunkedArray) -> Raw:
-    """Chunks as one array. Each is decoded first: chunks may have different dictionaries, whose
-    union need not fit the type of their indices."""
-    parts = [plain(chunk) for chunk in values.chunks]
-    parts = [
-        part.dictionary.take(part.indices) if isinstance(part, pa.DictionaryArray) else part
-        for part in parts
-    ]
-    return pa.chunked_array(parts, parts[0].type).combine_chunks() if parts else values
-
-
-def _kept(piece: Any) -> Raw:
-    return plain(piece) if isinstance(piece, pa.Array) else piece
+        yield _array(piece) if isinstance(piece, np.ndarray) else piece
 
 
 def _array(values: np.ndarray) -> Raw:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Literal
 
-from tacit.spec.wire import reading
+from tacit.spec.wire import facts_of, reading
 
 
 @dataclass(frozen=True)
@@ -49,11 +49,7 @@ class Certificate:
         return self.assuming((note + "data that changed since are not in it",))
 
     def to_dict(self) -> dict[str, Any]:
-        exact = {"epsilon": str(self.epsilon), "delta": str(self.delta)}
-        ledger = None if self.ledger is None else dict(vars(self.ledger))
-        events = [dict(event) for event in self.events]
-        lists = {"events": events, "assumptions": list(self.assumptions)}
-        return {**vars(self), **exact, **lists, "ledger": ledger}
+        return facts_of(self)
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> Certificate:

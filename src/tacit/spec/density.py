@@ -7,7 +7,7 @@ temperature that this needs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -176,59 +176,40 @@ class DensityDraw(Record):
     kernel: Contribution
     columns: tuple[str, ...]
     region: Region
+    _: KW_ONLY
     width: float
-    lift: float
-    prior: Prior
-    gradient: BoundedSum | None
-    steps: int
-    draws: int
-    constants: tuple[np.ndarray, ...]
+    lift: float = None  # type: ignore[assignment]
+    prior: Prior = None
+    gradient: BoundedSum | None = None
+    steps: int = None  # type: ignore[assignment]
+    draws: int = 1
+    constants: tuple[np.ndarray, ...] = ()
 
-    def __init__(
-        self,
-        kernel: Contribution,
-        columns: str | tuple[str, ...],
-        region: Region,
-        *,
-        width: float,
-        lift: float | None = None,
-        prior: Prior = None,
-        gradient: BoundedSum | None = None,
-        steps: int | None = None,
-        draws: int = 1,
-        constants: Any = (),
-    ) -> None:
-        if not isinstance(kernel, Kernel | Program):
+    def __post_init__(self) -> None:
+        region, gradient = self.region, self.gradient
+        if not isinstance(self.kernel, Kernel | Program):
             raise QueryError(
-                f"Expected a tacit.queries.Kernel or a tacit.queries.Program, got {kernel!r}."
+                f"Expected a tacit.queries.Kernel or a tacit.queries.Program, got {self.kernel!r}."
             )
         if not isinstance(region, Region):
             raise QueryError(f"Expected region to be Points, Box or Ball, got {region!r}.")
-        width = number(width, "width", 1e-6, 1e6)
-        lift = width / 2 if lift is None else number(lift, "lift", 0, width, where=", the width")
-        if isinstance(region, Points) and prior is not None:
+        width = number(self.width, "width", 1e-6, 1e6)
+        lift = width / 2 if self.lift is None else self.lift
+        lift = number(lift, "lift", 0, width, where=", the width")
+        if isinstance(region, Points) and self.prior is not None:
             raise QueryError("Expected the prior of Points as their log_weights.")
-        if not (prior is None or isinstance(prior, Program)):
-            prior = number(prior, "prior", 1e-6, 1e6, where=", a scale")
+        if not (self.prior is None or isinstance(self.prior, Program)):
+            set_fields(self, prior=number(self.prior, "prior", 1e-6, 1e6, where=", a scale"))
         if gradient is not None and not isinstance(gradient, BoundedSum):
             raise QueryError(f"Expected gradient as a tacit.queries.BoundedSum, got {gradient!r}.")
         if gradient is not None and gradient.numbers != region.size:
             raise QueryError(f"Expected a gradient of {region.size} numbers, one per parameter.")
-        if steps is None:
-            steps = 100 if gradient is not None else min(2_000 + 500 * region.size, MOST_STEPS)
-        set_fields(
-            self,
-            kernel=kernel,
-            columns=distinct_columns(columns),
-            region=region,
-            width=width,
-            lift=lift,
-            prior=prior,
-            gradient=gradient,
-            steps=whole_number(steps, "steps", most=MOST_STEPS, error=QueryError),
-            draws=whole_number(draws, "draws", most=MOST_DRAWS, error=QueryError),
-            constants=leaves_of(constants),
-        )
+        usual = 100 if gradient is not None else min(2_000 + 500 * region.size, MOST_STEPS)
+        steps = whole_number(self.steps, "steps", usual, most=MOST_STEPS, error=QueryError)
+        whole_number(self.draws, "draws", most=MOST_DRAWS, error=QueryError)
+        columns, constants = distinct_columns(self.columns), leaves_of(self.constants)
+        set_fields(self, columns=columns, constants=constants)
+        set_fields(self, width=width, lift=lift, steps=steps)
 
     def parameters(self, release: Release) -> np.ndarray:
         """Return the parameters (draw, parameter) that a release of this query holds."""

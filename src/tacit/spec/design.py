@@ -36,6 +36,17 @@ class Encoding(NamedTuple):
     midpoint: np.ndarray
     scale: np.ndarray
 
+    def rows(self, values: np.ndarray) -> np.ndarray:
+        """The vectors of rows."""
+        vectors = np.tile(self.base, (len(values), 1))
+        each = np.arange(len(values))
+        for f, position in enumerate(self.position):
+            if self.levels[f]:
+                vectors[each, position + values[:, f].astype(np.int64)] += self.scale[f]
+            else:
+                vectors[:, position] += (values[:, f] - self.midpoint[f]) * self.scale[f]
+        return vectors
+
 
 @dataclass(frozen=True, eq=False)
 class Design:
@@ -86,15 +97,7 @@ class Design:
 
     def rows(self, values: np.ndarray) -> np.ndarray:
         """Vectors of rows that hold the features as maps see them: numbers, positions of levels."""
-        code = self.encoding
-        vectors = np.tile(code.base, (len(values), 1))
-        each = np.arange(len(values))
-        for f, position in enumerate(code.position):
-            if code.levels[f]:
-                vectors[each, position + values[:, f].astype(np.int64)] += code.scale[f]
-            else:
-                vectors[:, position] += (values[:, f] - code.midpoint[f]) * code.scale[f]
-        return vectors
+        return self.encoding.rows(values)
 
     def columns_in_units(self, values: np.ndarray) -> np.ndarray:
         """Return feature columns (row, name) in original units: numbers, and 1 at a row's level.
@@ -102,14 +105,9 @@ class Design:
         The coefficients of `in_units` multiply these.
         """
         code = self.encoding
-        matrix = np.zeros((len(values), self.size - 1))
-        each = np.arange(len(values))
-        for f, position in enumerate(code.position - 1):
-            if code.levels[f]:
-                matrix[each, position + values[:, f].astype(np.int64)] = 1.0
-            else:
-                matrix[:, position] = values[:, f]
-        return matrix
+        zeros, none = np.zeros(self.size - 1), np.zeros_like(code.scale)
+        unscaled = Encoding(zeros, code.position - 1, code.levels, none, np.ones_like(code.scale))
+        return unscaled.rows(values)
 
     def in_units(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Intercept and coefficients (..., names) in original units, from those of the vectors.

@@ -59,7 +59,18 @@ class TruncatedDirichlet(Record):
             raise QueryError(
                 f"Expected prior={self.prior!r} to be 2 to {MOST_LEVELS} numbers from 1e-6 to 1e9."
             )
-        truncation = checked_truncation(self.truncation, len(prior))
+        if not is_number(self.truncation):
+            raise QueryError(
+                f"Expected truncation, the smallest probability of a draw, for example "
+                f"truncation=0.05; got {self.truncation!r}."
+            )
+        levels, truncation = len(prior), float(self.truncation)
+        # A millionth of room, so that points of the grid lie inside.
+        if not LEAST_TRUNCATION <= truncation <= (1 - 1e-6) / levels:
+            raise QueryError(
+                f"Expected {LEAST_TRUNCATION:g} <= truncation={truncation} < 1/{levels}, "
+                f"since {levels} probabilities sum to one."
+            )
         set_fields(self, prior=tuple(map(float, prior)), truncation=truncation)
 
 
@@ -173,19 +184,3 @@ class ConjugateDraw(Record):
             )
         whole_number(self.draws, "draws", most=MOST_DRAWS, error=QueryError)
         one_of(self.temper_prior, "temper_prior", (True, False))
-
-
-def checked_truncation(truncation: Any, levels: int) -> float:
-    """The smallest probability of a draw, as a float; there is no default."""
-    if not is_number(truncation):
-        raise QueryError(
-            f"Expected truncation, the smallest probability of a draw, for example "
-            f"truncation=0.05; got {truncation!r}."
-        )
-    # A millionth of room, so that points of the grid lie inside.
-    if not LEAST_TRUNCATION <= truncation <= (1 - 1e-6) / levels:
-        raise QueryError(
-            f"Expected {LEAST_TRUNCATION:g} <= truncation={truncation} < 1/{levels}, "
-            f"since {levels} probabilities sum to one."
-        )
-    return float(truncation)

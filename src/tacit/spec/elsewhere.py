@@ -84,7 +84,10 @@ def release_from_table(
         raise QueryError("Expected values as a mapping from names to noisy numbers.")
     if (n is None) != (schema.neighbours == "add_remove"):
         raise QueryError("Expected n= under replace_one, where it is public, and only there.")
-    units = None if n is None else _units(n)
+    # Whole numbers of NumPy and pandas are as good as Python's.
+    if n is not None and (isinstance(n, bool) or not isinstance(n, Integral) or n < 0):
+        raise QueryError(f"Expected n={n!r} to be a whole number >= 0.")
+    units = None if n is None else int(n)
     match query:
         case Counts():
             query, blocks, parts = _counts(values, query, schema, scale, units)
@@ -203,13 +206,6 @@ def _moments(
 
 def _listed(names: Iterable[Any]) -> str:
     return ", ".join(map(str, names))
-
-
-def _units(n: Any) -> int:
-    """The public number of units; whole numbers of NumPy and pandas are as good as Python's."""
-    if isinstance(n, bool) or not isinstance(n, Integral) or n < 0:
-        raise QueryError(f"Expected n={n!r} to be a whole number >= 0.")
-    return int(n)
 
 
 def _number(value: Any, name: str) -> float:

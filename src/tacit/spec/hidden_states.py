@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tacit.spec.checks import doubles, is_number, number, set_fields, whole_number
+from tacit.spec.checks import distinct_columns, doubles, is_number, number, set_fields, whole_number
 from tacit.spec.errors import QueryError
 from tacit.spec.wire import Record
 
@@ -32,11 +32,9 @@ class Panel(Record):
 
     def __post_init__(self) -> None:
         set_fields(self, emissions=tuple(self.emissions))
-        names = (self.sequence, self.time, *self.emissions)
-        if not self.emissions or not all(isinstance(n, str) for n in names):
-            raise QueryError("Expected sequence, time and at least one emission, as column names.")
-        if len(set(names)) < len(names):
-            raise QueryError("Expected each column once: sequence, time and emissions differ.")
+        if not self.emissions:
+            raise QueryError("Expected at least one emission, beside sequence and time.")
+        distinct_columns((self.sequence, self.time, *self.emissions))
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,16 +99,13 @@ class StateProfiles(Record):
     truncation: float = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
-        _check_panel(self.panel)
-        check_states(self.states)
+        _keep_common(self)
         cells = np.array(self.assignment)
         if cells.ndim != 2 or cells.dtype.kind not in "iu":
             raise QueryError("Expected assignment as whole numbers, sequences x times.")
         if cells.size and not (cells.min() >= 0 and cells.max() < self.states):
             raise QueryError(f"Expected states from 0 to {self.states - 1} in assignment.")
-        prior, truncation = checked_prior(self.prior), checked_share(self.truncation)
-        cells = cells.astype(np.int64)
-        set_fields(self, prior=prior, truncation=truncation, assignment=cells)
+        set_fields(self, assignment=cells.astype(np.int64))
 
 
 @dataclass(frozen=True)
@@ -138,13 +133,11 @@ class StateChain(Record):
     sweeps: int = 200
 
     def __post_init__(self) -> None:
-        _check_panel(self.panel)
-        check_states(self.states)
+        _keep_common(self)
         whole_number(self.sweeps, "sweeps", most=10**5, error=QueryError)
         # With less, doubles could not tell apart what it makes of a state.
         first = number(self.transition_prior, "transition_prior", 1e-3, 1e9)
-        prior, truncation = checked_prior(self.prior), checked_share(self.truncation)
-        set_fields(self, prior=prior, transition_prior=first, truncation=truncation)
+        set_fields(self, transition_prior=first)
 
 
 def _check_panel(panel: Any) -> None:
@@ -152,22 +145,17 @@ def _check_panel(panel: Any) -> None:
         raise QueryError(f"Expected Panel(sequence, time, emissions), got {panel!r}.")
 
 
-def check_states(states: Any) -> None:
-    whole_number(states, "states", most=MOST_STATES, error=QueryError)
-
-
-def checked_prior(prior: Any) -> float:
-    return number(prior, "prior", 1e-6, 1e9)
-
-
-def checked_share(truncation: Any) -> float:
-    """The smallest probability as a share of the uniform one; there is no default."""
+def _keep_common(query: StateProfiles | StateChain) -> None:
+    """Check and keep the panel, the states, the prior and the truncation, which has no default."""
+    _check_panel(query.panel)
+    whole_number(query.states, "states", most=MOST_STATES, error=QueryError)
+    truncation = query.truncation
     if not is_number(truncation) or not 1e-4 <= truncation <= 0.999:
         raise QueryError(
             "Expected truncation, the smallest probability of a level as a share of the same for "
             f"all, from 1e-4 to 0.999, for example truncation=0.1; got {truncation!r}."
         )
-    return float(truncation)
+    set_fields(query, prior=number(query.prior, "prior", 1e-6, 1e9), truncation=float(truncation))
 
 
 @dataclass(frozen=True)

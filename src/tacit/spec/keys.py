@@ -24,10 +24,6 @@ class Is(Record):
         if not self.levels:
             raise QueryError(f"Expected at least one level of {self.column!r} to ask for.")
 
-    @property
-    def name(self) -> str:
-        return self.column
-
 
 Key = str | Is
 
@@ -52,8 +48,3 @@ def first_number(name: str, schema: Schema) -> int:
     """What a map sees in place of a column's first label: values for integers, codes elsewhere."""
     column = schema[name]
     return column.low if isinstance(column, Integer) else 0
-
-
-def key_level(key: Key, level: Label) -> Label:
-    """The label of a key at a level of its column; None stays missing."""
-    return level if isinstance(key, str) or level is None else level in key.levels

@@ -11,7 +11,7 @@ from typing import Any
 from tacit.spec.budget import Number, delta_of, epsilon_of
 from tacit.spec.checks import set_fields
 from tacit.spec.errors import BudgetError
-from tacit.spec.wire import reading
+from tacit.spec.wire import plain, reading
 
 
 @dataclass(frozen=True)
@@ -99,9 +99,8 @@ MECHANISMS: Mapping[str, type[Mechanism]] = {
 
 def mechanism_to_dict(mechanism: Mechanism) -> dict[str, Any]:
     """The mechanism as plain values: what is None is left out, and decimals are texts."""
-    given = {name: value for name, value in vars(mechanism).items() if value is not None}
-    plain = {n: str(v) if isinstance(v, Decimal) else v for n, v in given.items()}
-    return {"type": type(mechanism).__name__, **plain}
+    given = {name: plain(value) for name, value in vars(mechanism).items() if value is not None}
+    return {"type": type(mechanism).__name__, **given}
 
 
 def mechanism_from_dict(facts: Mapping[str, Any]) -> Mechanism:

@@ -18,7 +18,7 @@ from tacit.spec.mechanisms import (
     mechanism_from_dict,
     mechanism_to_dict,
 )
-from tacit.spec.wire import Record, reading
+from tacit.spec.wire import Record, facts_of, reading
 
 Geometry = Literal["free", "nonnegative", "box", "simplex"]
 GEOMETRIES: tuple[Geometry, ...] = ("free", "nonnegative", "box", "simplex")
@@ -159,7 +159,7 @@ class Plan:
         return sum(some.count for some in self.steps)
 
     def to_dict(self) -> dict[str, Any]:
-        return {"steps": [some.to_dict() for some in self.steps], "delta": str(self.delta)}
+        return facts_of(self)
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> Plan:

@@ -177,15 +177,6 @@ def identities() -> frozenset[Any]:
 
 
 @cache
-def generator() -> Any:
-    """JAX's default generator of random bits as a parameter, `threefry2x32`."""
-    from jax import random
-
-    key = np.zeros(2, np.uint32)
-    return _traced(lambda: random.wrap_key_data(key, impl="threefry2x32"))[0].params["impl"]
-
-
-@cache
 def key_dtype() -> Any:
     """The type of the default generator's keys."""
     import jax
@@ -373,13 +364,15 @@ def dtype_of(name: Any, x64: bool, keys: bool = False) -> Any:
 @cache
 def _named() -> dict[str, Any]:
     """The classes of parameters with parts, and the values of those that have names."""
-    from jax import lax
+    from jax import lax, random
 
+    key = np.zeros(2, np.uint32)
+    wrapped, *_ = _traced(lambda: random.wrap_key_data(key, impl="threefry2x32"))
     return {
         "gather": lax.GatherDimensionNumbers,
         "scatter": lax.ScatterDimensionNumbers,
         "convolution": lax.ConvDimensionNumbers,
-        "generator": {"threefry2x32": generator()},
+        "generator": {"threefry2x32": wrapped.params["impl"]},
         "mode": dict(lax.GatherScatterMode.__members__),
         "precision": dict(lax.Precision.__members__),
         "rounding": dict(lax.RoundingMethod.__members__),

@@ -40,12 +40,6 @@ def scope(program: Any) -> dict[str, Any]:
     return {"inputs": inputs, **writer.finished(outputs)}
 
 
-def constant(array: np.ndarray) -> list[Any]:
-    """An array as its type, shape and little-endian bytes in base64."""
-    little = array.astype(array.dtype.newbyteorder("<"))
-    return [dtype_name(array.dtype), list(array.shape), base64.b64encode(little.tobytes()).decode()]
-
-
 @dataclass
 class _Writer:
     """Variables are counted from 0, with the inputs first; constants are -1, -2, ...."""
@@ -71,7 +65,10 @@ class _Writer:
             if name == "platform_index":  # the branches below know which of them is a CPU's
                 results = [self.constant(0, equation.outvars[0].aval)]
             elif name == "cond" and "branches_platforms" in params:
-                branch = params["branches"][_platform(params["branches_platforms"])]
+                # The branch of a CPU: platforms are names, or None for all others.
+                platforms = enumerate(params["branches_platforms"])
+                at = next(i for i, some in platforms if some is None or "cpu" in some)
+                branch = params["branches"][at]
                 results = self.call(branch.jaxpr, branch.consts, inputs[1:])
             else:
                 results = self.equation(equation, inputs)
@@ -146,7 +143,9 @@ class _Writer:
             array = np.asarray(value, aval.dtype)
             content = array.dtype, array.shape, array.tobytes()
             if content not in self.known:
-                self.constants.append(constant(array))
+                little = array.astype(array.dtype.newbyteorder("<"))
+                text = base64.b64encode(little.tobytes()).decode()
+                self.constants.append([dtype_name(array.dtype), list(array.shape), text])
                 self.known[content] = -len(self.constants)
         except (TypeError, ValueError):
             raise unknown(f"a constant of type {aval.dtype}") from None
@@ -179,8 +178,3 @@ def _type(aval: Any) -> list[Any]:
         return [dtype_name(aval.dtype), [int(side) for side in aval.shape]]
     except (TypeError, ValueError):
         raise unknown(f"a value of type {aval}") from None
-
-
-def _platform(platforms: Any) -> int:
-    """The branch of a CPU, among branches for platforms: their names, or None for all others."""
-    return next(i for i, some in enumerate(platforms) if some is None or "cpu" in some)

@@ -101,11 +101,6 @@ class Program:
         """The number of numbers in the largest intermediate value of one row."""
         return self._rebuilt.largest
 
-    @property
-    def work(self) -> int:
-        """About how many numbers are computed for one row, a `while` with all of its rounds."""
-        return self._rebuilt.work
-
     def precision(self) -> AbstractContextManager[None]:
         """A context in which JAX computes with the precision of this program.
 

@@ -50,8 +50,6 @@ class Counts(Record):
             raise QueryError("Expected at least one column to count.")
         if not all(isinstance(name, str) for name in by):
             raise QueryError(f"Expected by= to be columns, got {by!r}.")
-        if len(set(by)) < len(by):
-            raise QueryError("Expected each column once, either counted or in by=.")
         seen: set[frozenset[str]] = set()
         for table in self.tables:
             together = [*map(name_of, table), *by]

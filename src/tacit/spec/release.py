@@ -17,7 +17,7 @@ from tacit.spec.columns import Label
 from tacit.spec.errors import FileError, QueryError
 from tacit.spec.queries import Query, query_from_dict
 from tacit.spec.schema import Schema
-from tacit.spec.wire import digest, from_json, reading, to_json
+from tacit.spec.wire import digest, from_json, plain, reading, to_json
 
 Family = Literal[
     "discrete_laplace", "discrete_gaussian", "laplace", "gaussian", "draw", "objective", "none"
@@ -55,8 +55,7 @@ class Noise:
                 return None
 
 
-@dataclass(frozen=True)
-class Axis:
+class Axis(NamedTuple):
     """A named dimension; the label None is the cell of missing values."""
 
     name: str
@@ -138,22 +137,8 @@ class Release:
         return {"format": _FORMAT, "integers": [int(i) for i in self.integers], **self._header()}
 
     def _header(self) -> dict[str, Any]:
-        return {
-            "noise": [dict(vars(law)) for law in self.noise],
-            "n": self.n,
-            "blocks": [
-                {
-                    "name": b.name,
-                    "axes": [[a.name, list(a.labels)] for a in b.axes],
-                    "omitted": list(b.omitted),
-                }
-                for b in self.blocks
-            ],
-            "query": self.query.to_dict(),
-            "schema": self.schema.to_dict(),
-            "certificate": self.certificate.to_dict(),
-            "analysis": None if self.analysis is None else dict(self.analysis),
-        }
+        names = ("noise", "n", "blocks", "query", "schema", "certificate", "analysis")
+        return {name: plain(getattr(self, name)) for name in names}
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> Release:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from tacit.spec.checks import set_fields, whole_number
 from tacit.spec.columns import COLUMNS, Column, column_from_dict, column_name
 from tacit.spec.errors import SchemaError
-from tacit.spec.wire import plain
+from tacit.spec.wire import facts_of
 
 Neighbours = Literal["replace_one", "add_remove"]
 
@@ -94,16 +94,8 @@ class Schema:
         return f"all rows of one {self.unit} (at most {rows} row{'s' * (rows > 1)} of each used)"
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "columns": [
-                {"type": type(c).__name__.lower(), **{k: plain(v) for k, v in vars(c).items()}}
-                for c in self.columns
-            ],
-            "unit": self.unit,
-            "max_rows_per_unit": self.max_rows_per_unit,
-            "max_units": self.max_units,
-            "neighbours": self.neighbours,
-        }
+        columns = [{"type": type(c).__name__.lower(), **facts_of(c)} for c in self.columns]
+        return {**facts_of(self), "columns": columns}
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> Schema:

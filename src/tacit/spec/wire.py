@@ -13,7 +13,8 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
+from decimal import Decimal
 from functools import cache
 from typing import Any, Self, get_args, get_type_hints
 
@@ -66,9 +67,7 @@ class Record:
     """
 
     def to_dict(self) -> dict[str, Any]:
-        names = (field.name for field in fields(self))  # type: ignore[arg-type]
-        values = {name: plain(getattr(self, name)) for name in names}
-        return {"type": type(self).__name__, **values}
+        return {"type": type(self).__name__, **facts_of(self)}
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> Self:
@@ -93,13 +92,27 @@ def _parts(hint: Any) -> list[Any]:
     return [*found, hint] if hasattr(hint, "from_dict") else found
 
 
+def facts_of(record: Any) -> dict[str, Any]:
+    """The fields of a dataclass as facts, by name."""
+    return {field.name: plain(getattr(record, field.name)) for field in fields(record)}
+
+
 def plain(value: Any) -> Any:
-    """A value as facts; arrays stay as they are."""
+    """A value as facts; arrays, and what a mapping holds, stay as they are."""
     if hasattr(value, "to_dict"):
         return value.to_dict()
-    if isinstance(value, (tuple, list)):
-        return [plain(part) for part in value]
-    return None if isinstance(value, float) and math.isinf(value) else value  # JSON has no inf
+    if is_dataclass(value):
+        return facts_of(value)
+    match value:
+        case tuple() | list() | range():
+            return [plain(part) for part in value]
+        case Mapping():
+            return dict(value)
+        case Decimal():
+            return str(value)
+        case float() if math.isinf(value):
+            return None  # JSON has no inf
+    return value
 
 
 def _value(facts: Any, known: dict[str, Any]) -> Any:
