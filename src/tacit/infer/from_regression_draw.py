@@ -18,6 +18,7 @@ from tacit.infer.conjugate import (
     RegressionPrior,
     draw_mean_and_covariance,
     draw_regression,
+    joint_normal,
     log_normal_prior,
     log_regression_prior,
 )
@@ -163,13 +164,10 @@ def simulated(
     """Return moments of n simulated rows of (1, features, target) for each set of parameters."""
     chains, d = centre.shape
     white = _white_moments(n, d + 1, rng)  # of n rows of (1, d + 1 standard normal numbers)
-    # A row is a linear map of (1, z, e): features = centre + root z, target = mean + sigma e.
+    # A row is a linear map of (1, z): (features, target) = mean + root z.
     linear = np.zeros((chains, d + 2, d + 2))
     linear[:, 0, 0] = 1
-    linear[:, 1:-1, 0], linear[:, 1:-1, 1:-1] = centre, root
-    linear[:, -1, 0] = coefficients[:, 0] + np.einsum("ni,ni->n", coefficients[:, 1:], centre)
-    linear[:, -1, 1:-1] = np.einsum("ni,nij->nj", coefficients[:, 1:], root)
-    linear[:, -1, -1] = sigma
+    linear[:, 1:, 0], linear[:, 1:, 1:] = joint_normal(centre, root, coefficients, sigma)
     return linear @ white @ linear.swapaxes(1, 2)
 
 

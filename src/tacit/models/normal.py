@@ -305,7 +305,7 @@ class _Drawn(NamedTuple):
 def _drawn(model: NormalModel | MultivariateNormalModel, release: Release, how: Sampling) -> _Drawn:
     check_answers(release, model.query())
     rng, prior = np.random.default_rng(how.seed), _prior(model, release)
-    moments = draw_matrices(release, model.query(), prior.moments_density(), how)
+    moments = draw_matrices(release, model.query(), prior, how)
     return _Drawn(rng, moments[:, 0, 0], *draw_mean_and_covariance(moments, prior, rng))
 
 
