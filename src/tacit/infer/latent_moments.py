@@ -72,9 +72,7 @@ def weak_prior(
     return NormalPrior.of((centre - middle) / half, mean_rows, spread / half, sd_rows)
 
 
-def draw_matrices(
-    release: Release, query: Moments, prior: Prior, sampling: Sampling
-) -> np.ndarray:
+def draw_matrices(release: Release, query: Moments, prior: Prior, sampling: Sampling) -> np.ndarray:
     """Draws of the moments' matrix, shape (chains * draws, D + 1, D + 1)."""
     seen = _matrix_seen(release, query)
     shape = sampling.chains * sampling.draws, *seen.value.shape

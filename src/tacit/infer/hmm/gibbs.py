@@ -240,39 +240,31 @@ def _single_site_sweep(rng, chain, prior):  # type: ignore[no-untyped-def]
     size, (sequences, times) = chain.start.size, z.shape
     counts = np.zeros((size + 1, size))  # the last row is the start
     for r in range(sequences):
-        before = size
         for t in range(times):
-            counts[before, z[r, t]] += 1.0
-            before = z[r, t]
-    totals = counts.sum(axis=1)
+            counts[size if t == 0 else z[r, t - 1], z[r, t]] += 1.0
     log = np.empty(size)
     for r in range(sequences):
         for t in range(times):
             before = size if t == 0 else z[r, t - 1]
             last = t == times - 1
             counts[before, z[r, t]] -= 1.0
-            totals[before] -= 1.0
             if not last:
                 counts[z[r, t], z[r, t + 1]] -= 1.0
-                totals[z[r, t]] -= 1.0
             most = -np.inf
             for k in range(size):
-                probability = (counts[before, k] + prior) / (totals[before] + size * prior)
+                total = counts[before].sum() + size * prior
+                probability = (counts[before, k] + prior) / total
                 if not last:
                     after = z[r, t + 1]
                     # The transition into k counts before the one out of k.
                     again = 1.0 if before == k and after == k else 0.0
-                    more = 1.0 if before == k else 0.0
-                    probability *= (counts[k, after] + again + prior) / (
-                        totals[k] + more + size * prior
-                    )
+                    total = counts[k].sum() + (before == k) + size * prior
+                    probability *= (counts[k, after] + again + prior) / total
                 log[k] = np.log(probability) + log_like[r * times + t, k]
                 most = max(most, log[k])
             for k in range(size):
                 log[k] = np.exp(log[k] - most)
             z[r, t] = _pick(rng, log)
             counts[before, z[r, t]] += 1.0
-            totals[before] += 1.0
             if not last:
                 counts[z[r, t], z[r, t + 1]] += 1.0
-                totals[z[r, t]] += 1.0
