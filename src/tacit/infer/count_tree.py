@@ -17,9 +17,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+import numba
 import numpy as np
-from scipy.linalg import toeplitz
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln
 
 from tacit.infer.latent_counts import (
     ROWS,
@@ -210,9 +210,22 @@ def _first_ways(prior: tuple[float, ...], block: int) -> np.ndarray:
     q = np.arange(size, dtype=float)
     log = log_cell(q, prior[0], block)
     for a in prior[1:]:
-        shifted = toeplitz(log_cell(q, a, block), np.full(size, -np.inf))
-        log = logsumexp(log + shifted, axis=1)  # a convolution; Fourier's has no tails
+        log = _log_convolved(log, log_cell(q, a, block))
     return log
+
+
+@numba.njit(cache=True)
+def _log_convolved(a, b):  # type: ignore[no-untyped-def]
+    out = np.empty(a.size)
+    for k in range(a.size):
+        top = -np.inf
+        for i in range(k + 1):
+            top = max(top, a[i] + b[k - i])
+        mass = 0.0
+        for i in range(k + 1):
+            mass += np.exp(a[i] + b[k - i] - top)
+        out[k] = top + np.log(mass)
+    return out
 
 
 def _draw(

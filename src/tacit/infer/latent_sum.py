@@ -241,10 +241,8 @@ def draw_parameter(
         each = [log_seen(family, at, seen, n, nodes) for n in rows.n]
         return log_prior(at) + rows.log[:, None] + each
 
-    few = rows
-    if len(rows.n) > 7:
-        pick = np.unique(np.linspace(0, len(rows.n) - 1, 7).round().astype(int))
-        few = RowsSeen(rows.n[pick], rows.log[pick])
+    pick = np.unique(np.linspace(0, len(rows.n) - 1, 7).round().astype(int))
+    few = RowsSeen(rows.n[pick], rows.log[pick])
     at = _initial_grid(family, support, seen, few)
     for _ in range(60):
         total = logsumexp(table(at, few, _NODES // 3), axis=0)

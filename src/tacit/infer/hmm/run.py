@@ -13,11 +13,13 @@ from itertools import pairwise
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
+from scipy.spatial.distance import cdist
 from scipy.stats import norm
 
 from tacit.infer.hmm.gibbs import SHAPE, Data, HiddenDraws, run_given_counts
 from tacit.infer.hmm.large_noise import run_large_noise
 from tacit.infer.hmm.small_noise import run_small_noise
+from tacit.infer.mixtures import seeds
 from tacit.infer.noise import Law
 from tacit.spec.sampling import Sampling
 
@@ -177,38 +179,23 @@ def _initial_paths(
         noise += float(data.spread[a:b].sum())
     rows = np.maximum(counts.sum(axis=1), 0.0)
     weight = np.where(data.used, rows**2 / (rows + noise + 1.0) + 1e-9, 1e-9)
-    best, found = np.inf, np.zeros(len(counts), np.int64)
-    for _ in range(_TRIES):
-        inertia, label = _k_means(shares, weight, states, rng)
-        if inertia < best:
-            best, found = inertia, label
-    return found
+    tried = [_k_means(shares, weight, states, rng) for _ in range(_TRIES)]
+    return min(tried, key=lambda found: found[0])[1]
 
 
 def _k_means(
     x: np.ndarray, weight: np.ndarray, states: int, rng: np.random.Generator
 ) -> tuple[float, np.ndarray]:
-    centres = x[rng.choice(len(x), p=weight / weight.sum())][None]
-    near = _distances(x, centres)[:, 0]
-    while len(centres) < states:  # k-means++
-        probability = near * weight + 1e-12 * weight
-        one = x[rng.choice(len(x), p=probability / probability.sum())][None]
-        centres = np.concatenate([centres, one])
-        near = np.minimum(near, _distances(x, one)[:, 0])
+    centres = seeds(x, weight, states, rng)
     for _ in range(_ROUNDS):
-        label = _distances(x, centres).argmin(axis=1)
+        label = cdist(x, centres, "sqeuclidean").argmin(axis=1)
         member = weight[:, None] * (label[:, None] == np.arange(states))
         total = member.sum(axis=0)
         centres = np.where(
             total[:, None] > 0, member.T @ x / np.maximum(total, 1e-300)[:, None], centres
         )
-    distance = _distances(x, centres)
+    distance = cdist(x, centres, "sqeuclidean")
     return float((weight * distance.min(axis=1)).sum()), distance.argmin(axis=1)
-
-
-def _distances(x: np.ndarray, centres: np.ndarray) -> np.ndarray:
-    squares = (x**2).sum(axis=1)[:, None] - 2 * x @ centres.T + (centres**2).sum(axis=1)
-    return np.maximum(squares, 0.0)
 
 
 def relabelled(found: HiddenDraws) -> HiddenDraws:
