@@ -175,8 +175,8 @@ def scales(release: Release, query: Moments) -> tuple[np.ndarray, np.ndarray]:
 
 def most_rows(release: Release) -> tuple[float, float | None]:
     """The most rows there can be, and the number of units if each has at most one row."""
-    single = release.n is not None and release.schema.max_rows_per_unit == 1
-    return float(Rows.behind(release).most), float(release.n) if single else None
+    units = release.n if release.schema.max_rows_per_unit == 1 else None
+    return float(Rows.behind(release).most), units
 
 
 def draw_one_parameter(
