@@ -72,7 +72,7 @@ def table_of(seen: MomentsSeen, prior: NormalPrior, n: np.ndarray, cells: int):
     _, own = np.linalg.slogdet(matrix)
     _, with_prior = np.linalg.slogdet(matrix + prior.moments)
     log += 0.5 * (n - 3) * own - 0.5 * (n + prior.degrees) * with_prior
-    for i, j in ((0, 1), (1, 1)) if seen.rows is not None else ((0, 0), (0, 1), (1, 1)):
+    for i, j in ((0, 1), (1, 1)) if seen.known else ((0, 0), (0, 1), (1, 1)):
         error = (seen.value[i, j] - matrix[..., i, j]) / seen.scale[i, j]
         log -= np.abs(error) if seen.heavy else error**2 / 2
     return matrix.reshape(-1, 2, 2), log.ravel(), n.ravel()
