@@ -29,7 +29,7 @@ def enumerate_posterior(seen, prior, law, rows, most, power=1.0) -> dict[tuple, 
         parts = []
         for m in options:
             n = total + m
-            if n < rows.least or (rows.most is not None and n > rows.most):
+            if n < rows.least or n > rows.most:
                 continue
             part = gammaln(n + ROWS) - gammaln(n + 1)
             if rows.missing is not None:  # Beta-binomial number of missing values among n rows
@@ -56,10 +56,10 @@ CASES = {
     "missing, absurd": ([3.0, 2.0], [1.0, 1.0], LAPLACE, Rows(7, 7, -9.0), 7),
     "rows in a range, missing": ([3.0, 2.0], [2.0, 0.5], GAUSSIAN, Rows(5, 10, 1.3), 10),
     "rows in a range": ([3.2, 2.7], [2.0, 0.5], GAUSSIAN, Rows(5, 10), 10),
-    "rows unknown": ([3.0, 1.0], [1.0, 1.0], GAUSSIAN, Rows(0, None), 25),
+    "rows unknown": ([3.0, 1.0], [1.0, 1.0], GAUSSIAN, Rows(0, np.inf), 25),
     "rows capped": ([6.0, 1.0], [1.0, 1.0], LAPLACE, Rows(0, 8), 8),
     "prior against the data": ([9.0, 0.0], [1.0, 400.0], LAPLACE, Rows(9, 9), 9),
-    "strong prior, rows unknown": ([6.0, 3.0], [300.0, 300.0], GAUSSIAN, Rows(0, None), 25),
+    "strong prior, rows unknown": ([6.0, 3.0], [300.0, 300.0], GAUSSIAN, Rows(0, np.inf), 25),
 }
 
 
@@ -105,7 +105,7 @@ def test_one_measurement_for_two_cells():
 
 @pytest.mark.parametrize("prior", [[1.0, 1.0], [0.1, 3.0]])
 @pytest.mark.parametrize(
-    "rows", [Rows(900, 900), Rows(900, 900, 40.0), Rows(500, 1000, 40.0), Rows(0, None)]
+    "rows", [Rows(900, 900), Rows(900, 900, 40.0), Rows(500, 1000, 40.0), Rows(0, np.inf)]
 )
 def test_blocks_change_nothing_that_matters(prior, rows, monkeypatch):
     """Counts in blocks against single counts: quantiles of the counts and of the probability."""

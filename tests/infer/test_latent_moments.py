@@ -22,7 +22,7 @@ LINE = RegressionPrior(
 )
 
 
-def seen_from(prior, n, scale, heavy=True, secret=False, seed=0, most=np.inf) -> MomentsSeen:
+def seen_from(prior, n, scale, heavy=True, secret=False, seed=0, most=None) -> MomentsSeen:
     """Noisy moments of n rows near the prior mean."""
     rng = np.random.default_rng(seed)
     size = prior.moments_density().factors[-1].shift.shape[0]
@@ -33,7 +33,8 @@ def seen_from(prior, n, scale, heavy=True, secret=False, seed=0, most=np.inf) ->
     if not secret:
         value[0, 0] = n
     scales = np.full((size, size), float(scale))
-    return MomentsSeen(value, scales, heavy, None if secret else float(n), most, None)
+    most = most or (np.inf if secret else float(n))
+    return MomentsSeen(value, scales, heavy, not secret, most, None)
 
 
 def functions(matrix: np.ndarray) -> np.ndarray:
@@ -71,7 +72,7 @@ def table_of(seen: MomentsSeen, prior: NormalPrior, n: np.ndarray, cells: int):
     _, own = np.linalg.slogdet(matrix)
     _, with_prior = np.linalg.slogdet(matrix + prior.moments)
     log += 0.5 * (n - 3) * own - 0.5 * (n + prior.degrees) * with_prior
-    for i, j in ((0, 1), (1, 1)) if seen.rows is not None else ((0, 0), (0, 1), (1, 1)):
+    for i, j in ((0, 1), (1, 1)) if seen.known else ((0, 0), (0, 1), (1, 1)):
         error = (seen.value[i, j] - matrix[..., i, j]) / seen.scale[i, j]
         log -= np.abs(error) if seen.heavy else error**2 / 2
     return matrix.reshape(-1, 2, 2), log.ravel(), n.ravel()
@@ -81,7 +82,7 @@ def table_of(seen: MomentsSeen, prior: NormalPrior, n: np.ndarray, cells: int):
 @pytest.mark.parametrize(("n", "scale"), [(2, 0.5), (3, 0.5), (5, 3.0), (20, 0.3), (20, 30.0)])
 def test_one_column_agrees_with_a_grid(n, scale, heavy):
     seen = seen_from(ONE, n, scale, heavy)
-    found, error = estimated(draw_moments(seen, ONE.moments_density(), 4, 3000, 1))
+    found, error = estimated(draw_moments(seen, ONE, 4, 3000, 1))
     matrix, log, _ = table_of(seen, ONE, np.array([float(n)]), 700)
     weight = np.exp(log - log.max())
     wanted = (functions(matrix) * weight[:, None]).sum(axis=0) / weight.sum()
@@ -94,7 +95,7 @@ def test_one_column_and_a_secret_number_of_rows_agree_with_a_grid(scale):
     from scipy.special import gammaln
 
     seen = seen_from(ONE, 10, scale, secret=True, most=40.0)
-    draws = draw_moments(seen, ONE.moments_density(), 4, 6000, 2)
+    draws = draw_moments(seen, ONE, 4, 6000, 2)
     n = 2 + (np.arange(120) + 0.5) / 120 * 38
     matrix, log, n = table_of(seen, ONE, n, 110)
     kappa, nu = ONE.moments[0, 0], ONE.degrees
@@ -118,9 +119,8 @@ def test_one_column_and_a_secret_number_of_rows_agree_with_a_grid(scale):
 def test_moments_agree_with_imagining_every_row(prior, n, scale, heavy):
     """Priors keep rows within the box, so that it makes no difference to whom it belongs."""
     seen = seen_from(prior, n, scale, heavy)
-    density = prior.moments_density()
-    moments = draw_moments(seen, density, 4, 4000, 3)
-    rows = draw_rows(seen, density, 100, 300, 4)[2::3]  # every third sweep
+    moments = draw_moments(seen, prior, 4, 4000, 3)
+    rows = draw_rows(seen, prior, 100, 300, 4)[2::3]  # every third sweep
     assert_alike(moments, rows.reshape(100, 100, *rows.shape[1:]))
 
 
@@ -128,16 +128,15 @@ def test_moments_agree_with_imagining_every_row(prior, n, scale, heavy):
 def test_noise_that_tells_nothing_leaves_the_prior(prior):
     """Moments of rows that were drawn from the prior, one data set for each draw."""
     n, rng = 6, np.random.default_rng(8)
-    density = prior.moments_density()
     seen = seen_from(prior, n, 1e5)
     size = len(seen.value)
-    mean, root = draw_normal(np.zeros((20_000, size, size)), density, rng)
+    mean, root = draw_normal(np.zeros((20_000, size, size)), prior, rng)
     rows = mean[:, None] + rng.standard_normal((20_000, n, size - 1)) @ root.swapaxes(1, 2)
     rows = np.concatenate([np.ones((20_000, n, 1)), rows], axis=2)
     fresh = np.einsum("cni,cnj->cij", rows, rows)
     fresh = fresh[np.all(np.einsum("cii->ci", fresh) <= n, axis=1)]
     fresh = fresh[: len(fresh) // 4 * 4].reshape(4, -1, size, size)
-    assert_alike(draw_moments(seen, density, 4, 6000, 9), fresh)
+    assert_alike(draw_moments(seen, prior, 4, 6000, 9), fresh)
 
 
 def test_a_slice_wider_than_its_steps_is_still_fair():
@@ -145,17 +144,17 @@ def test_a_slice_wider_than_its_steps_is_still_fair():
     narrow = NormalPrior.of(np.zeros(2), 50.0, np.array([0.0004, 0.2]), 12.0)
     n, rng = 6, np.random.default_rng(8)
     seen = seen_from(narrow, n, 1e5)
-    mean, root = draw_normal(np.zeros((20_000, 3, 3)), narrow.moments_density(), rng)
+    mean, root = draw_normal(np.zeros((20_000, 3, 3)), narrow, rng)
     rows = mean[:, None] + rng.standard_normal((20_000, n, 2)) @ root.swapaxes(1, 2)
     rows = np.concatenate([np.ones((20_000, n, 1)), rows], axis=2)
     fresh = np.einsum("cni,cnj->cij", rows, rows).reshape(4, -1, 3, 3)
-    assert_alike(draw_moments(seen, narrow.moments_density(), 4, 6000, 9), fresh)
+    assert_alike(draw_moments(seen, narrow, 4, 6000, 9), fresh)
 
 
 def test_few_places_for_rows():
     """Where nothing is known but how many rows there can be, their number has its prior."""
     seen = seen_from(TWO, 2, 1e5, secret=True, most=2.0)
-    rows = draw_rows(seen, TWO.moments_density(), 200, 200, 5)[:, 0, 0].reshape(200, 200)
+    rows = draw_rows(seen, TWO, 200, 200, 5)[:, 0, 0].reshape(200, 200)
     log = log_rows_prior(None, 1)(np.arange(3.0))
     wanted = np.exp(log - log.max()) / np.exp(log - log.max()).sum()
     for n in range(3):

@@ -149,7 +149,7 @@ class InformedRegression:
         d = len(self.own.features)
         features = NormalPrior.of(np.zeros(d), MEAN_ROWS, np.full(d, 1 / WIDE), SD_ROWS)
         prior = RegressionPrior(np.eye(d + 1) / SLOPES**2, 1 / WIDE, SD_ROWS, features)
-        found = draw_matrices(release, self.query(), prior.moments_density(), how)
+        found = draw_matrices(release, self.query(), prior, how)
         scaled, sigma = draw_regression(found, prior, np.random.default_rng(how.seed))
         draws = {"coef": scaled[:, 1:], "intercept": WIDE * scaled[:, 0], "sigma": WIDE * sigma}
         labels = {"coef": {"feature": self.own.features}}

@@ -32,7 +32,6 @@ from tacit.sources.data import open_data
 from tacit.spec.columns import Categorical, Column, Real
 from tacit.spec.draws import BallRegression, BoundedNormal, ConjugateDraw, TruncatedDirichlet
 from tacit.spec.mechanisms import Exponential
-from tacit.spec.release import Noise
 from tacit.spec.schema import Neighbours, Schema
 from tacit.wall.noise import os_entropy
 from tacit.wall.statistics.statistic import Statistic
@@ -182,7 +181,7 @@ def sampled(
     resolved: ConjugateAnswer, statistic: Statistic, temperature: float, size: int
 ) -> np.ndarray:
     """At least so many of the wall's draws of a statistic, on their grid, one in a row."""
-    noise = (Noise("draw", temperature, resolved.exact()[0].grid),)
+    noise = resolved.at_temperature(temperature)
     each = resolved.blocks[0].shape[0]
     integers = [
         resolved.sample(statistic, noise, os_entropy).reshape(each, -1)

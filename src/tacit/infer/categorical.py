@@ -39,20 +39,10 @@ def draw_probabilities(
     elif sampling.noise == "plugin":
         counts = np.tile(project(seen, release.n if block.omitted else None), (size, 1))
     else:
-        rows, power = known_rows(release, missing), 0.5 if block.omitted else 1.0
+        rows, power = Rows.behind(release, missing), 0.5 if block.omitted else 1.0
         law = Law.of(noise)
         counts = sample_counts(seen, prior, law, rows, size, rng, power=power).astype(float)
     return dirichlet(prior + counts, rng), counts.sum(axis=1), rng
-
-
-def known_rows(release: Release, missing: float | None) -> Rows:
-    """Return the bounds on the number of rows that schema and public `n` imply."""
-    each = release.schema.max_rows_per_unit
-    if release.n is not None:
-        return Rows(release.n, release.n * each, missing)
-    # Without a public n, missing rows are not informative about the others.
-    units = release.schema.max_units
-    return Rows(0, None if units is None else units * each)
 
 
 def project(seen: np.ndarray, total: int | None) -> np.ndarray:

@@ -52,9 +52,7 @@ class NormalPrior:
 
     def moments_density(self) -> MomentsDensity:
         factor = Factor(self.moments, -self.degrees / 2, -0.5)
-        return MomentsDensity(
-            (factor,), (float(self.columns), float(self.moments[0, 0]), self.degrees, 0.0)
-        )
+        return MomentsDensity((factor,), (self.columns, self.moments[0, 0], self.degrees, 0.0))
 
 
 @dataclass(frozen=True)
@@ -80,15 +78,15 @@ class RegressionPrior:
         return matrix
 
     def moments_density(self) -> MomentsDensity:
-        shape, features = self.sd_rows / 2, self.features
+        shape, features = self.sd_rows / 2, self.features.moments_density()
+        coefficients = Factor(self.precision, shape - 0.5, 0.5)
+        residuals = Factor(self.moments(), -shape, -0.5)
         return MomentsDensity(
-            (
-                Factor(features.moments, -features.degrees / 2, -0.5),
-                Factor(self.precision, shape - 0.5, 0.5),
-                Factor(self.moments(), -shape, -0.5),
-            ),
-            (float(features.columns), float(features.moments[0, 0]), features.degrees, shape),
+            (*features.factors, coefficients, residuals), (*features.rows[:3], shape)
         )
+
+
+Prior = NormalPrior | RegressionPrior
 
 
 def draw_mean_and_covariance(
@@ -129,22 +127,23 @@ def draw_regression(
 
 
 def draw_normal(
-    moments: np.ndarray, density: MomentsDensity, rng: np.random.Generator
+    moments: np.ndarray, prior: Prior, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return a draw of the mean and a root of the covariance of all columns."""
-    first, *rest = density.factors
-    features = NormalPrior(first.shift, -2 * first.a)
-    d = features.columns
-    mean, root = draw_mean_and_covariance(moments[:, : d + 1, : d + 1], features, rng)
-    if not rest:
-        return mean, root
-    precision, whole = rest
-    shape = -whole.a
-    sd = np.sqrt(whole.shift[-1, -1] / (2 * shape))
-    prior = RegressionPrior(precision.shift, float(sd), 2 * shape, features)
-    coefficients, sigma = draw_regression(moments, prior, rng)
+    if isinstance(prior, NormalPrior):
+        return draw_mean_and_covariance(moments, prior, rng)
+    p = len(prior.precision)
+    mean, root = draw_mean_and_covariance(moments[:, :p, :p], prior.features, rng)
+    return joint_normal(mean, root, *draw_regression(moments, prior, rng))
+
+
+def joint_normal(
+    mean: np.ndarray, root: np.ndarray, coefficients: np.ndarray, sigma: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the mean of (features, target) and a root of their covariance."""
+    chains, d = mean.shape
     target = coefficients[:, 0] + np.einsum("ni,ni->n", coefficients[:, 1:], mean)
-    joint = np.zeros((len(moments), d + 1, d + 1))
+    joint = np.zeros((chains, d + 1, d + 1))
     joint[:, :d, :d] = root
     joint[:, d, :d] = np.einsum("ni,nij->nj", coefficients[:, 1:], root)
     joint[:, d, d] = sigma

@@ -75,8 +75,7 @@ Node = Cell | Divided | Alike
 
 def sample_tree(root: Node, rows: Rows, size: int, rng: np.random.Generator) -> np.ndarray:
     """Return `size` independent draws of all cells (size, cells); ignores `rows.missing`."""
-    cells = _cells(root)
-    most = np.inf if rows.most is None else float(rows.most)
+    cells, most = _cells(root), rows.most
     for cell in cells:
         centre, reach = float(np.clip(cell.seen, 0, most)), cell.law.reach / cell.power + 1
         cell.low = max(np.floor(centre - reach), 0.0)
@@ -84,17 +83,17 @@ def sample_tree(root: Node, rows: Rows, size: int, rng: np.random.Generator) -> 
     for turn in range(_ROUNDS):
         width = max(cell.high - cell.low for cell in cells)
         block = 1 if width <= _WIDEST else int(np.ceil(width / _WIDEST)) | 1
-        everyone = _all_rows(root, rows, block)
-        if everyone is None:  # tables that cannot be true together within these windows
+        try:
+            everyone = _all_rows(root, rows, block)
+        except _DisagreementError:  # windows that hold everything disagree on nothing
             for cell in cells:
                 width = cell.high - cell.low + 1
                 cell.low, cell.high = max(cell.low - width, 0.0), min(cell.high + width, most)
             continue
-        pilot = _draw(root, everyone, len(cells), _PILOT, block, rng)
+        pilot = _draw(root, everyone, (_PILOT, len(cells)), block, rng)
         if not _settle(cells, pilot, most) and turn > 0:
             break
-    assert everyone is not None  # windows that hold everything disagree on nothing
-    return _draw(root, everyone, len(cells), size, block, rng)
+    return _draw(root, everyone, (size, len(cells)), block, rng)
 
 
 def _cells(node: Node) -> list[Cell]:
@@ -118,22 +117,19 @@ def _settle(cells: list[Cell], pilot: np.ndarray, most: float) -> bool:
     return grown
 
 
-def _all_rows(root: Node, rows: Rows, block: int) -> Weights | None:
+class _DisagreementError(Exception):
+    """Tables cannot be true together within their windows."""
+
+
+def _all_rows(root: Node, rows: Rows, block: int) -> Weights:
     """The posterior of the number of rows, in blocks."""
-    found = _likelihood(root, block)
-    if found is None:
-        return None
-    within = rows.in_blocks(block)
-    low = max(found.low, within.least)
-    high = found.high if within.most is None else min(found.high, within.most)
-    if low > high:
-        return None
-    found = _within(found, low, high)
+    found, within = _likelihood(root, block), rows.in_blocks(block)
+    found = _within(found, max(found.low, within.least), min(found.high, within.most))
     return found.plus(log_cell(found.support, ROWS, block))
 
 
-def _likelihood(node: Node, block: int) -> Weights | None:
-    """log U over all numbers of rows that the windows allow; None if they allow none."""
+def _likelihood(node: Node, block: int) -> Weights:
+    """log U over all numbers of rows that the windows allow."""
     match node:
         case Cell():
             s = np.arange(np.floor(node.low / block), np.ceil(node.high / block) + 1)
@@ -141,21 +137,15 @@ def _likelihood(node: Node, block: int) -> Weights | None:
             return Weights(int(s[0]), node.power * law.log(node.seen / block - s))
         case Alike():
             below = [_likelihood(division, block) for division in node.divisions]
-            known = [weights for weights in below if weights is not None]
-            low = max((weights.low for weights in known), default=0)
-            high = min((weights.high for weights in known), default=0)
-            if len(known) < len(below) or low > high:
-                return None
-            return Weights(low, np.sum([_within(w, low, high).log for w in known], axis=0))
+            low = max(weights.low for weights in below)
+            high = min(weights.high for weights in below)
+            return Weights(low, np.sum([_within(w, low, high).log for w in below], axis=0))
         case Divided():
             return _divided(node, block)
 
 
-def _divided(node: Divided, block: int) -> Weights | None:
-    found = [_likelihood(part, block) for part in node.parts]
-    parts = [part for part in found if part is not None]
-    if len(parts) < len(found):
-        return None
+def _divided(node: Divided, block: int) -> Weights:
+    parts = [_likelihood(part, block) for part in node.parts]
     cells = [p.plus(log_cell(p.support, a, block)) for p, a in zip(parts, node.prior, strict=True)]
     low = sum(cell.low for cell in cells)
     high = sum(cell.high for cell in cells)
@@ -169,14 +159,16 @@ def _divided(node: Divided, block: int) -> Weights | None:
 
 def _tilt(cells: list[Weights], node: Divided, low: int, high: int, block: int) -> float:
     if node.about is None:  # where these cells alone would have their sum
-        return tilt_of(cells, float(node.prior.sum()), Rows(0, None, block=block))
+        return tilt_of(cells, float(node.prior.sum()), Rows(0, np.inf, block=block))
     edge = min(1.0, (high - low) / 2)  # at the very edge all but one sum would be lost
     about = float(np.clip(node.about / block, low + edge, high - edge))
     return tilt_into_bounds(cells, about, about)
 
 
-def _within(weights: Weights, low: int, high: int) -> Weights:
-    return Weights(low, weights.log[low - weights.low : high - weights.low + 1])
+def _within(weights: Weights, low: int, high: float) -> Weights:
+    if low > high:
+        raise _DisagreementError
+    return Weights(low, weights.log[low - weights.low : int(high) - weights.low + 1])
 
 
 def _extended(weights: Weights, low: int, high: int) -> Weights:
@@ -237,41 +229,29 @@ def _log_convolved(a, b):  # type: ignore[no-untyped-def]
 
 
 def _draw(
-    root: Node,
-    everyone: Weights,
-    cells: int,
-    size: int,
-    block: int,
-    rng: np.random.Generator,
+    root: Node, everyone: Weights, shape: tuple[int, int], block: int, rng: np.random.Generator
 ) -> np.ndarray:
-    out = np.zeros((size, cells), dtype=np.int64)
-    _down(root, drawn_from(everyone, size, rng), 1.0, out, block, rng)
+    """Return draws (draw, cell), from the root down."""
+    out = np.zeros(shape, dtype=np.int64)
+
+    def divide(node: Node, rows: np.ndarray, prior: float) -> None:
+        match node:
+            case Cell():
+                out[:, node.index] = rows
+                if block > 1:
+                    out[:, node.index] = within_blocks(rows[:, None], [prior], block, rng)[:, 0]
+            case Alike():
+                for division in node.divisions:
+                    divide(division, rows, prior)
+            case Divided():
+                node.about = float(block * rows.mean())
+                left = rows
+                for j, cell in enumerate(node.cells):
+                    part = left = np.clip(left, node.tails[j].low, node.tails[j].high)
+                    if j + 1 < len(node.cells):
+                        part = split_between(cell, node.tails[j + 1], left, rng)
+                        left = left - part
+                    divide(node.parts[j], part, float(node.prior[j]))
+
+    divide(root, drawn_from(everyone, shape[0], rng), 1.0)
     return out
-
-
-def _down(
-    node: Node,
-    rows: np.ndarray,
-    prior: float,
-    out: np.ndarray,
-    block: int,
-    rng: np.random.Generator,
-) -> None:
-    """Divide the rows of each draw."""
-    match node:
-        case Cell():
-            out[:, node.index] = rows
-            if block > 1:
-                out[:, node.index] = within_blocks(rows[:, None], [prior], block, rng)[:, 0]
-        case Alike():
-            for division in node.divisions:
-                _down(division, rows, prior, out, block, rng)
-        case Divided():
-            node.about = float(block * rows.mean())
-            left = rows
-            for j, cell in enumerate(node.cells):
-                part = left = np.clip(left, node.tails[j].low, node.tails[j].high)
-                if j + 1 < len(node.cells):
-                    part = split_between(cell, node.tails[j + 1], left, rng)
-                    left = left - part
-                _down(node.parts[j], part, float(node.prior[j]), out, block, rng)

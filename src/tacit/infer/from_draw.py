@@ -20,14 +20,15 @@ serves small and large moves, and moves to another number of rows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.interpolate import CubicSpline
 from scipy.signal import fftconvolve
 from scipy.special import gammaln
 
-from tacit.infer.latent_counts import MISSING, Rows, log_cell
+from tacit.infer.latent_counts import MISSING, Rows, Weights, drawn_from, log_cell
 from tacit.laws import truncated_dirichlet
 from tacit.spec.draws import ConjugateDraw
 from tacit.spec.errors import ModelError
@@ -101,19 +102,16 @@ def possible_rows(release: Release) -> Totals:
     check_usable(schema)
     assert isinstance(release.query, ConjugateDraw)
     total = schema[name_of(release.query.law.key)].default is not None
-    each = schema.max_rows_per_unit
-    known = release.n is not None
-    least = release.n or 0
-    most = (release.n if known else schema.max_units) * each  # type: ignore[operator]
+    bounds = replace(Rows.behind(release), missing=None if total else 0.0)
+    most = int(bounds.most)
     if most >= _MOST_ROWS:
         raise ModelError(f"Expected fewer than {_MOST_ROWS:.0e} rows behind a draw, not {most}.")
-    if total and known and each == 1:
+    if total and bounds.least == most:
         return Totals(np.array([most]), np.ones(1))
     block = most // _MOST_COUNTS | 1
-    rows = Rows(least, most, None if total else 0.0).in_blocks(block)
-    counts = np.arange(rows.most + 1)  # type: ignore[operator]
-    log_all = rows.log_all(counts)
-    all_rows = np.exp(log_all - log_all.max())
+    rows = bounds.in_blocks(block)
+    counts = np.arange(int(rows.most) + 1)
+    all_rows = Weights(0, rows.log_all(counts)).relative
     weight = all_rows if total else _with_missing(counts, all_rows, rows)
     kept = weight > 0
     return Totals(np.minimum(counts[kept] * block, most), weight[kept])
@@ -135,9 +133,7 @@ def enumerated(
     """Return exact draws of two counts that sum to `rows`, shape (size, 2)."""
     block = rows // _MOST_COUNTS + 1
     second = np.arange(0, rows + 1, block)
-    log = log_posterior(law, prior, rows, second)
-    weight = np.exp(log - log.max())
-    drawn = second[rng.choice(len(second), size=size, p=weight / weight.sum())]
+    drawn = second[drawn_from(Weights(0, log_posterior(law, prior, rows, second)), size, rng)]
     if block > 1:
         drawn = np.minimum(drawn + rng.integers(0, block, size=size), rows)
     return np.stack([rows - drawn, drawn], axis=1)
@@ -175,36 +171,35 @@ def sample_counts_by_exchange(
     rows = float(totals.weight @ totals.rows / totals.weight.sum())
     guide = prior + rows * len(law.draws) / (2 * law.temperature) * law.draws.mean(axis=0)
     counts = _urn(np.tile(guide, (chains, 1)), totals.drawn(chains, rng), rng)
-    kept = []
-    steps = _BURN + _THIN * -(-size // chains)
-    for step in range(steps):
-        counts = _exchange_step(counts, law, prior, guide, totals, rng)
-        if step >= _BURN and (step - _BURN) % _THIN == _THIN - 1:
-            kept.append(counts)
-    return np.concatenate(kept)[:size]
+
+    def exchange(counts: np.ndarray) -> np.ndarray:
+        """Return the counts of every chain after one exchange move."""
+        proposed = _proposed(counts, guide, totals, rng)
+        change = (proposed - counts) / law.temperature
+        at = law.base + proposed / law.temperature
+        auxiliary = truncated_dirichlet.sample(
+            np.repeat(at, len(law.draws), axis=0), law.truncation, lambda n: 1 - rng.random(n)
+        )
+        seen = np.log(law.draws).sum(axis=0)
+        simulated = np.log(auxiliary).reshape(len(counts), *law.draws.shape).sum(axis=1)
+        log = _relative(proposed, prior, guide) - _relative(counts, prior, guide)
+        log += (change * (seen - simulated)).sum(axis=1)
+        accepted = np.log(1 - rng.random(len(counts))) <= log
+        return np.where(accepted[:, None], proposed, counts)
+
+    return chain_draws(exchange, counts, _BURN, size)
 
 
-def _exchange_step(
-    counts: np.ndarray,
-    law: Tempered,
-    prior: np.ndarray,
-    guide: np.ndarray,
-    totals: Totals,
-    rng: np.random.Generator,
+def chain_draws(
+    step: Callable[[np.ndarray], np.ndarray], state: np.ndarray, burn: int, size: int
 ) -> np.ndarray:
-    """Return the counts of every chain after one exchange move."""
-    proposed = _proposed(counts, guide, totals, rng)
-    change = (proposed - counts) / law.temperature
-    at = law.base + proposed / law.temperature
-    auxiliary = truncated_dirichlet.sample(
-        np.repeat(at, len(law.draws), axis=0), law.truncation, lambda n: 1 - rng.random(n)
-    )
-    seen = np.log(law.draws).sum(axis=0)
-    simulated = np.log(auxiliary).reshape(len(counts), *law.draws.shape).sum(axis=1)
-    log = _relative(proposed, prior, guide) - _relative(counts, prior, guide)
-    log += (change * (seen - simulated)).sum(axis=1)
-    accepted = np.log(1 - rng.random(len(counts))) <= log
-    return np.where(accepted[:, None], proposed, counts)
+    """Return `size` states (chain, ...) of many chains: after a burn-in, those of each 5th step."""
+    kept = []
+    for i in range(burn + _THIN * -(-size // len(state))):
+        state = step(state)
+        if i >= burn and (i - burn) % _THIN == _THIN - 1:
+            kept.append(state)
+    return np.concatenate(kept)[:size]
 
 
 def _relative(counts: np.ndarray, prior: np.ndarray, guide: np.ndarray) -> np.ndarray:

@@ -18,16 +18,18 @@ from tacit.infer.conjugate import (
     RegressionPrior,
     draw_mean_and_covariance,
     draw_regression,
+    joint_normal,
     log_normal_prior,
     log_regression_prior,
 )
+from tacit.infer.from_draw import chain_draws
 from tacit.infer.latent_sum import RowsSeen
 from tacit.laws import ball_normal
 from tacit.spec.draws import BallRegression, ConjugateDraw
 from tacit.spec.release import Release
 from tacit.spec.sampling import Sampling
 
-_MOST_CHAINS, _BURN, _THIN = 500, 400, 5
+_MOST_CHAINS, _BURN = 500, 400
 _FEW = 60  # rows that are simulated one by one
 
 
@@ -91,47 +93,32 @@ def matrices_from_draw(
     state = simulated(n, centre, root, coefficients, np.full(chains, prior.sd), rng)
     _, precision = seen.law_at(state)
     shape = np.linalg.cholesky(np.linalg.inv(precision.mean(axis=0)))  # of all proposals
-    kept = []
-    for step in range(_BURN + _THIN * -(-size // chains)):
-        state = _exchange_step(state, seen, prior, rows, shape, rng)
-        if step >= _BURN and (step - _BURN) % _THIN == _THIN - 1:
-            kept.append(state)
-    return np.concatenate(kept)[:size]
 
+    def exchange(moments: np.ndarray) -> np.ndarray:
+        """Return the moments of every chain after one exchange move."""
+        centre, root = draw_mean_and_covariance(moments[:, :-1, :-1], prior.features, rng)
+        coefficients, sigma = draw_regression(moments, prior, rng)
+        here = seen.law_at(moments)
+        scale = rng.choice([0.0, 0.3, 1.0, 2.0], size=(chains, 1)) / np.sqrt(d + 1)
+        proposed = coefficients + scale * (rng.standard_normal(coefficients.shape) @ shape.T)
+        log = -log_regression_prior(coefficients, sigma, prior)
+        by = rng.choice([0.0, 0.0, 0.1, 0.7], size=chains) * rng.standard_normal(chains)
+        sigma = sigma * np.exp(by)
+        log += log_regression_prior(proposed, sigma, prior) + by
+        centre, root, log_features = _other_features(centre, root, prior, rng)
+        log += log_features
+        n = np.where(rng.random(chains) < 0.5, moments[:, 0, 0], rows.drawn(chains, rng))
+        others = simulated(n, centre, root, proposed, sigma, rng)
+        there = seen.law_at(others)
+        auxiliary = seen.auxiliary(*there, rng)
+        observed = np.broadcast_to(seen.draws, auxiliary.shape)
+        log += seen.log(observed, *there) - seen.log(observed, *here)
+        log += seen.log(auxiliary, *here)
+        log -= seen.log(auxiliary, *there)
+        accepted = np.log(1 - rng.random(chains)) <= log
+        return np.where(accepted[:, None, None], others, moments)
 
-def _exchange_step(
-    moments: np.ndarray,
-    seen: DrawnCoefficients,
-    prior: RegressionPrior,
-    rows: RowsSeen,
-    shape: np.ndarray,
-    rng: np.random.Generator,
-) -> np.ndarray:
-    """Return the moments of every chain after one exchange move."""
-    d = prior.features.columns
-    centre, root = draw_mean_and_covariance(moments[:, : d + 1, : d + 1], prior.features, rng)
-    coefficients, sigma = draw_regression(moments, prior, rng)
-    precision_mean, precision = seen.law_at(moments)
-    scale = rng.choice([0.0, 0.3, 1.0, 2.0], size=(len(moments), 1)) / np.sqrt(d + 1)
-    proposed = coefficients + scale * (rng.standard_normal(coefficients.shape) @ shape.T)
-    log = -log_regression_prior(coefficients, sigma, prior)
-    by = rng.choice([0.0, 0.0, 0.1, 0.7], size=len(sigma)) * rng.standard_normal(len(sigma))
-    sigma = sigma * np.exp(by)
-    log += log_regression_prior(proposed, sigma, prior) + by
-    centre, root, log_features = _other_features(centre, root, prior, rng)
-    log += log_features
-    n = np.where(rng.random(len(moments)) < 0.5, moments[:, 0, 0], rows.drawn(len(moments), rng))
-    others = simulated(n, centre, root, proposed, sigma, rng)
-    other_precision_mean, other_precision = seen.law_at(others)
-    auxiliary = seen.auxiliary(other_precision_mean, other_precision, rng)
-    observed = np.broadcast_to(seen.draws, auxiliary.shape)
-    log += seen.log(observed, other_precision_mean, other_precision) - seen.log(
-        observed, precision_mean, precision
-    )
-    log += seen.log(auxiliary, precision_mean, precision)
-    log -= seen.log(auxiliary, other_precision_mean, other_precision)
-    accepted = np.log(1 - rng.random(len(moments))) <= log
-    return np.where(accepted[:, None, None], others, moments)
+    return chain_draws(exchange, state, _BURN, size)
 
 
 def _other_features(
@@ -163,13 +150,10 @@ def simulated(
     """Return moments of n simulated rows of (1, features, target) for each set of parameters."""
     chains, d = centre.shape
     white = _white_moments(n, d + 1, rng)  # of n rows of (1, d + 1 standard normal numbers)
-    # A row is a linear map of (1, z, e): features = centre + root z, target = mean + sigma e.
+    # A row is a linear map of (1, z): (features, target) = mean + root z.
     linear = np.zeros((chains, d + 2, d + 2))
     linear[:, 0, 0] = 1
-    linear[:, 1:-1, 0], linear[:, 1:-1, 1:-1] = centre, root
-    linear[:, -1, 0] = coefficients[:, 0] + np.einsum("ni,ni->n", coefficients[:, 1:], centre)
-    linear[:, -1, 1:-1] = np.einsum("ni,nij->nj", coefficients[:, 1:], root)
-    linear[:, -1, -1] = sigma
+    linear[:, 1:, 0], linear[:, 1:, 1:] = joint_normal(centre, root, coefficients, sigma)
     return linear @ white @ linear.swapaxes(1, 2)
 
 

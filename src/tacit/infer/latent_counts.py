@@ -25,6 +25,7 @@ from scipy.optimize import brentq
 from scipy.special import digamma, gammaln, logsumexp
 
 from tacit.infer.noise import DEPTH, Law
+from tacit.spec.release import Release
 
 _WIDEST = 2**15  # a window with more counts than this is cut into blocks
 _FLOOR = 1e-14  # relative rounding error of a Fourier convolution
@@ -40,19 +41,27 @@ MISSING, PRESENT = 0.25, 0.5
 class Rows:
     """Bounds on the number of rows, and a noisy count of those without a value.
 
-    `most` is None where there is no bound, `missing` where every row counted has a value. All
-    numbers are in blocks of `block` rows.
+    `most` is infinite where there is no bound, `missing` is None where every row counted has a
+    value. All numbers are in blocks of `block` rows.
     """
 
     least: int
-    most: int | None
+    most: float
     missing: float | None = None
     block: int = 1
 
+    @classmethod
+    def behind(cls, release: Release, missing: float | None = None) -> Rows:
+        """Return the bounds that schema and public `n` imply."""
+        each, units = release.schema.max_rows_per_unit, release.schema.max_units
+        if release.n is not None:
+            return cls(release.n, release.n * each, missing)
+        # Without a public n, missing rows are not informative about the others.
+        return cls(0, np.inf if units is None else units * each)
+
     def in_blocks(self, block: int) -> Rows:
-        most = None if self.most is None else round(self.most / block)
         missing = None if self.missing is None else self.missing / block
-        return Rows(round(self.least / block), most, missing, block)
+        return Rows(round(self.least / block), float(np.rint(self.most / block)), missing, block)
 
     @property
     def present(self) -> float:
@@ -70,7 +79,7 @@ class Rows:
 
     def log_all(self, rows: np.ndarray) -> np.ndarray:
         """Return log W, the log weight of the number of all rows."""
-        inside = (rows >= self.least) & (rows <= (np.inf if self.most is None else self.most))
+        inside = (rows >= self.least) & (rows <= self.most)
         n = self.block * rows
         log = gammaln(n + ROWS) - gammaln(n + 1.0)
         if self.missing is not None:
@@ -165,7 +174,6 @@ def _tilted_cells(
     Exponential tilting does not change the law of the cells given their sum. It centres the
     probable sums in their range, where a Fourier convolution is accurate.
     """
-    most = np.inf if rows.most is None else rows.most
     low, high = _windows(seen, law, rows).T
     while True:
         cells = []
@@ -178,22 +186,21 @@ def _tilted_cells(
         # A strong prior can outweigh the noise: widen windows with weight at an edge.
         width = high - low + 1
         edge = [[cell.log[i] > cell.log.max() - DEPTH for i in (0, -1)] for cell in cells]
-        grow = np.array(edge) & np.stack([low > 0, high < most], axis=1)
+        grow = np.array(edge) & np.stack([low > 0, high < rows.most], axis=1)
         if not grow.any():
             return [cell.trimmed() for cell in cells], tilt
         low = np.where(grow[:, 0], np.maximum(low - width, 0), low)
-        high = np.where(grow[:, 1], np.minimum(high + width, most), high)
+        high = np.where(grow[:, 1], np.minimum(high + width, rows.most), high)
 
 
 def _windows(seen: np.ndarray, law: Law, rows: Rows) -> np.ndarray:
     """Return the initial window (low, high) of each count."""
-    most = np.inf if rows.most is None else rows.most
-    centre = np.clip(seen, 0, most)
+    centre = np.clip(seen, 0, rows.most)
     # A known total may shift a cell by the whole difference from the noisy sum.
     known = rows.least == rows.most and rows.missing is None
     reach = 2 * law.reach + (abs(rows.least - centre.sum()) if known else 0.0)
     low = np.maximum(np.floor(centre - reach), 0)
-    return np.stack([low, np.minimum(np.ceil(centre + reach), most)], axis=1)
+    return np.stack([low, np.minimum(np.ceil(centre + reach), rows.most)], axis=1)
 
 
 def log_cell(count: np.ndarray, a: float, block: int) -> np.ndarray:
@@ -236,10 +243,10 @@ def tilt_of(cells: Sequence[Weights], concentration: float, rows: Rows) -> float
     return tilt + tilt_into_bounds(tilted, rows.least if rows.missing is None else 0, rows.most)
 
 
-def tilt_into_bounds(cells: Sequence[Weights], least: float, most: float | None) -> float:
+def tilt_into_bounds(cells: Sequence[Weights], least: float, most: float) -> float:
     """Return the additional tilt that moves the mean of the sum into its bounds; often 0."""
     middle = _mean(cells, 0.0)
-    target = float(np.clip(middle, least, np.inf if most is None else most))
+    target = float(np.clip(middle, least, most))
     if target == middle:
         return 0.0
     bound = 1.0
@@ -260,10 +267,8 @@ def _mean(cells: Sequence[Weights], tilt: float) -> float:
 
 
 def _missing(law: Law, rows: Rows) -> Weights:
-    most = np.inf if rows.most is None else rows.most
-    centre = np.clip(rows.missing, 0, most)
-    low = max(np.floor(centre - 2 * law.reach), 0)
-    m = np.arange(low, min(np.ceil(centre + 2 * law.reach), most) + 1)
+    ((low, high),) = _windows(np.array([rows.missing]), law, rows)
+    m = np.arange(low, high + 1)
     return Weights(int(low), log_cell(m, MISSING, rows.block) + law.log(rows.missing - m))
 
 

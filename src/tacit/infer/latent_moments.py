@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import gammaln
 
-from tacit.infer.conjugate import MomentsDensity, NormalPrior, draw_normal
+from tacit.infer.conjugate import Factor, NormalPrior, Prior, draw_normal
 from tacit.infer.latent_sum import log_rows_prior, most_rows, scales
 from tacit.infer.moments_chain import run
 from tacit.infer.noise import Law
@@ -40,14 +40,14 @@ _WARM_UP, _ROWS_WARM_UP = 300, 500  # sweeps over entries, and over rows
 class MomentsSeen:
     """Noisy moments as a matrix, the law of each entry, and public facts about the rows.
 
-    `rows` is the number of rows where it is public; else the corner of `value` is a noisy count,
-    there are at most `most` rows, and `units` of them at most if every unit has one.
+    The corner of `value` is the number of rows where that is `known`, else a noisy count. There
+    are at most `most` rows, and `units` of them at most if every unit has one.
     """
 
     value: np.ndarray
     scale: np.ndarray
     heavy: bool
-    rows: float | None
+    known: bool
     most: float
     units: float | None
 
@@ -72,23 +72,16 @@ def weak_prior(
     return NormalPrior.of((centre - middle) / half, mean_rows, spread / half, sd_rows)
 
 
-def draw_matrices(
-    release: Release, query: Moments, density: MomentsDensity, sampling: Sampling
-) -> np.ndarray:
+def draw_matrices(release: Release, query: Moments, prior: Prior, sampling: Sampling) -> np.ndarray:
     """Draws of the moments' matrix, shape (chains * draws, D + 1, D + 1)."""
-    size = sampling.chains * sampling.draws
     seen = _matrix_seen(release, query)
+    shape = sampling.chains * sampling.draws, *seen.value.shape
     if not np.any(seen.scale > 0):
-        matrix = seen.value.copy()
-        matrix[0, 0] = matrix[0, 0] if seen.rows is None else seen.rows
-        return np.broadcast_to(matrix, (size, *matrix.shape))
+        return np.broadcast_to(seen.value, shape)
     if sampling.noise == "plugin":
-        matrix = _project(seen)
-        return np.broadcast_to(matrix, (size, *matrix.shape))
-    if (seen.most if seen.rows is None else seen.rows) <= seen.columns:  # too few for a density
-        return draw_rows(seen, density, sampling.chains, sampling.draws, sampling.seed)
-    found = draw_moments(seen, density, sampling.chains, sampling.draws, sampling.seed)
-    return found.reshape(size, *seen.value.shape)
+        return np.broadcast_to(_project(seen), shape)
+    draw = draw_rows if seen.most <= seen.columns else draw_moments  # too few for a density
+    return draw(seen, prior, sampling.chains, sampling.draws, sampling.seed).reshape(shape)
 
 
 def _matrix_seen(release: Release, query: Moments) -> MomentsSeen:
@@ -108,11 +101,10 @@ def _matrix_seen(release: Release, query: Moments) -> MomentsSeen:
             scale[i, j] = scale[j, i] = law.scale
             heavy = law.heavy
     most, units = most_rows(release)
-    rows = None
     if known:
         assert release.n is not None
-        rows = value[0, 0] = float(release.n)
-    return MomentsSeen(value, scale, heavy, rows, most, units)
+        most = value[0, 0] = float(release.n)
+    return MomentsSeen(value, scale, heavy, known, most, units)
 
 
 def _product(release: Release, first: str, second: str) -> str:
@@ -135,24 +127,21 @@ def _project(seen: MomentsSeen) -> np.ndarray:
 
 
 def draw_moments(
-    seen: MomentsSeen, density: MomentsDensity, chains: int, draws: int, seed: int | None
+    seen: MomentsSeen, prior: Prior, chains: int, draws: int, seed: int | None
 ) -> np.ndarray:
     """Return draws of the moments, shape (chains, draws, D + 1, D + 1)."""
-    size = seen.columns + 1
-    shifts = np.zeros((len(density.factors) + 1, size, size))
-    sizes = np.full(len(shifts), size)
-    powers = np.zeros((len(shifts), 2))
-    powers[0] = -(seen.columns + 2) / 2, 0.5
-    for k, factor in enumerate(density.factors, start=1):
-        sizes[k] = len(factor.shift)
-        shifts[k, : sizes[k], : sizes[k]] = factor.shift
-        powers[k] = factor.a, factor.b
+    size, density = seen.columns + 1, prior.moments_density()
+    own = Factor(np.zeros((size, size)), -(seen.columns + 2) / 2, 0.5)
+    factors = own, *density.factors
+    sizes = np.array([len(factor.shift) for factor in factors])
+    shifts = np.array([np.pad(factor.shift, (0, size - len(factor.shift))) for factor in factors])
+    powers = np.array([(factor.a, factor.b) for factor in factors])
     limits = np.array([float(size), seen.most, -1.0 if seen.units is None else seen.units])
     seeds = np.random.default_rng(seed).integers(0, 2**31, chains)
     start = _start(seen)
 
     given = (
-        seen.value, seen.scale, seen.heavy, seen.rows is None, shifts, sizes, powers,
+        seen.value, seen.scale, seen.heavy, not seen.known, shifts, sizes, powers,
         np.array(density.rows), limits,
     )  # fmt: skip
 
@@ -172,8 +161,8 @@ def draw_moments(
 def _start(seen: MomentsSeen) -> np.ndarray:
     """A valid matrix near what was seen."""
     d = seen.columns
-    n = seen.rows if seen.rows is not None else float(np.clip(seen.value[0, 0], d + 2, seen.most))
-    n = max(n, d + 1.0)
+    n = seen.value[0, 0] if seen.known else np.clip(seen.value[0, 0], d + 2, seen.most)
+    n = max(float(n), d + 1.0)
     mean = np.clip(seen.value[0, 1:] / n, -0.8, 0.8)
     scatter = seen.value[1:, 1:] / n - np.outer(mean, mean)
     values, vectors = np.linalg.eigh((scatter + scatter.T) / 2)
@@ -189,7 +178,7 @@ def _start(seen: MomentsSeen) -> np.ndarray:
 
 
 def draw_rows(
-    seen: MomentsSeen, density: MomentsDensity, chains: int, draws: int, seed: int | None
+    seen: MomentsSeen, prior: Prior, chains: int, draws: int, seed: int | None
 ) -> np.ndarray:
     """Return draws of the moment matrix, shape (chains * draws, D + 1, D + 1).
 
@@ -197,10 +186,9 @@ def draw_rows(
     slot is a row of zeros.
     """
     rng = np.random.default_rng(seed)
-    latent = seen.rows is None
-    n, size = int(seen.most if seen.rows is None else seen.rows), seen.columns + 1
+    n, size = int(seen.most), seen.columns + 1
     log_taken, taken = np.zeros(n + 1), np.arange(n + 1.0)
-    if latent:  # the log prior of one subset of the slots being rows, by its size
+    if not seen.known:  # the log prior of one subset of the slots being rows, by its size
         subsets = gammaln(n + 1) - gammaln(taken + 1) - gammaln(n - taken + 1)
         log_taken = log_rows_prior(seen.units, 1)(taken) - subsets
     kept = np.empty((draws, chains, size, size))
@@ -210,11 +198,11 @@ def draw_rows(
     )
     matrix = np.einsum("cni,cnj->cij", rows, rows)
     for sweep in range(_ROWS_WARM_UP + draws):
-        mean, root = draw_normal(matrix, density, rng)
+        mean, root = draw_normal(matrix, prior, rng)
         for r in range(n):
             step = np.einsum("cij,cj->ci", root, rng.standard_normal((chains, size - 1)))
             proposed = np.concatenate([np.ones((chains, 1)), mean + step], axis=1)
-            if latent:
+            if not seen.known:
                 proposed *= rng.random((chains, 1)) < 0.5
             other = (
                 matrix
@@ -235,7 +223,7 @@ def draw_rows(
 def _log_noise(matrix: np.ndarray, seen: MomentsSeen) -> np.ndarray:
     """Return the log density of the noise (released minus true moments), for each chain."""
     upper = np.triu(np.ones_like(seen.value))
-    upper[0, 0] = seen.rows is None
+    upper[0, 0] = not seen.known
     error = (seen.value - matrix) / np.where(seen.scale > 0, seen.scale, 1.0)
     log = -np.abs(error) if seen.heavy else -0.5 * error**2
     return (log * upper).sum(axis=(1, 2))

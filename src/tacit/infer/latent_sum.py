@@ -15,10 +15,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln, logsumexp, softmax
 
 from tacit.infer.from_draw import check_usable
-from tacit.infer.latent_counts import MISSING, ROWS
+from tacit.infer.latent_counts import MISSING, ROWS, Rows
 from tacit.infer.noise import DEPTH, Law
 from tacit.infer.one_parameter import OneParameter
 from tacit.laws import truncated_normal
@@ -131,11 +131,9 @@ class RowsSeen:
         """Return candidates around a noisy count, all integers or evenly spaced ones."""
         low = np.clip(np.floor(y - law.reach), 0, most)
         high = np.clip(np.ceil(y + law.reach), 0, most)
-        if not np.isfinite(high):
-            high = low + 1
         n = np.unique(np.rint(np.linspace(low, high, 8 * _ROWS)))
-        seen = cls(n, log_prior(n) + (law.log(y - n) if not law.none else 0.0))
-        near = seen.n[seen.log > seen.log.max() - _DEEP]
+        log = log_prior(n) + law.log(y - n)
+        near = n[log > log.max() - _DEEP]
         n = np.unique(np.rint(np.linspace(near[0], near[-1], _ROWS)))
         # A candidate is weighted by the width of its cell.
         ends = np.concatenate([[near[0] - 0.5], (n[1:] + n[:-1]) / 2, [near[-1] + 0.5]])
@@ -145,26 +143,24 @@ class RowsSeen:
     def behind_draw(cls, release: Release, columns: Sequence[str]) -> RowsSeen:
         """Return candidates given the prior alone: a draw does not tell how many rows there are."""
         check_usable(release.schema)
-        each, known = release.schema.max_rows_per_unit, release.n is not None
         total = all(release.schema[name].default is not None for name in columns)
-        units = release.n if known else release.schema.max_units
-        assert units is not None
-        if known and each == 1 and total:
-            return cls.known(units)
-        least, most = float(units) if known and total else 0.0, float(units * each)
+        bounds = Rows.behind(release)
+        least, most = float(bounds.least) if total else 0.0, float(bounds.most)
+        if least == most:
+            return cls.known(most)
         n = np.unique(np.rint(np.linspace(least, most, _ROWS)))
         near = np.unique(np.rint(most - np.geomspace(1, most - least + 1, _ROWS) + 1))
         n = np.unique(np.concatenate([n, near[near >= least]]))
         ends = np.concatenate([[least - 0.5], (n[1:] + n[:-1]) / 2, [most + 0.5]])
-        log_prior = log_rows_prior(units if known and not total else None, each)
+        each = release.schema.max_rows_per_unit
+        log_prior = log_rows_prior(None if total else release.n, each)
         return cls(n, log_prior(n) + np.log(np.diff(ends)))
 
     def drawn(self, size: int, rng: np.random.Generator) -> np.ndarray:
         """Return draws of the number of rows."""
         if len(self.n) == 1:
             return np.full(size, self.n[0])
-        weight = np.exp(self.log - self.log.max())
-        return rng.choice(self.n, size, p=weight / weight.sum())
+        return rng.choice(self.n, size, p=softmax(self.log))
 
 
 Seen = NoisySum | DrawnMean
@@ -179,11 +175,8 @@ def scales(release: Release, query: Moments) -> tuple[np.ndarray, np.ndarray]:
 
 def most_rows(release: Release) -> tuple[float, float | None]:
     """The most rows there can be, and the number of units if each has at most one row."""
-    each = release.schema.max_rows_per_unit
-    if release.n is not None:
-        return float(release.n * each), float(release.n) if each == 1 else None
-    units = release.schema.max_units
-    return np.inf if units is None else float(units * each), None
+    units = release.n if release.schema.max_rows_per_unit == 1 else None
+    return float(Rows.behind(release).most), units
 
 
 def draw_one_parameter(
@@ -248,10 +241,8 @@ def draw_parameter(
         each = [log_seen(family, at, seen, n, nodes) for n in rows.n]
         return log_prior(at) + rows.log[:, None] + each
 
-    few = rows
-    if len(rows.n) > 7:
-        pick = np.unique(np.linspace(0, len(rows.n) - 1, 7).round().astype(int))
-        few = RowsSeen(rows.n[pick], rows.log[pick])
+    pick = np.unique(np.linspace(0, len(rows.n) - 1, 7).round().astype(int))
+    few = RowsSeen(rows.n[pick], rows.log[pick])
     at = _initial_grid(family, support, seen, few)
     for _ in range(60):
         total = logsumexp(table(at, few, _NODES // 3), axis=0)
@@ -286,12 +277,11 @@ def log_seen(
     family: OneParameter, at: np.ndarray, seen: Seen, n: float, nodes: int = _NODES
 ) -> np.ndarray:
     """Return log p(y | parameter, n), an integral over the sum s."""
+    known = seen.exact(n)
     if n == 0:
-        known = seen.exact(n) is not None
-        return np.full(len(at), 0.0 if known else float(seen.log(np.zeros(1), n)[0]))
-    known_sum = seen.exact(n)
-    if known_sum is not None:
-        return family.log_density(np.full((len(at), 1), known_sum), at, n)[:, 0]
+        return np.full(len(at), 0.0 if known is not None else float(seen.log(np.zeros(1), n)[0]))
+    if known is not None:
+        return family.log_density(np.full((len(at), 1), known), at, n)[:, 0]
     low, high = seen.window(family, at, n)
     log = _log_integral(family, at, n, low, high, nodes, lambda s: seen.log(s, n))
     if n <= _SMALL:  # the correction for bounds is least exact: normalise numerically

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
+from scipy.spatial.distance import cdist
 from scipy.special import digamma
 
 from tacit.kernels.mixtures import BINS
@@ -214,23 +215,24 @@ def clustered(
     rows: np.ndarray, components: int, units: float, prior: MixturePrior, rng: np.random.Generator
 ) -> NormalMixture:
     """Return the likeliest mixture from several starts, rows being weighted to sum to `units`."""
-    scaled = rows / (rows.std(axis=0) + 1e-9)
+    scaled, equal = rows / (rows.std(axis=0) + 1e-9), np.ones(len(rows))
     found = []
     for _ in range(_STARTS):
-        near = _nearest_seed(scaled, components, rng)
+        near = cdist(scaled, seeds(scaled, equal, components, rng), "sqeuclidean").argmin(axis=1)
         found.append(_em(rows, np.eye(components)[near], units, prior))
     return max(found, key=lambda one: one[1])[0]
 
 
-def _nearest_seed(rows: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
-    """Return the index of each row's nearest seed, of `count` seeds chosen by k-means++."""
-    away = np.full((len(rows), count), np.inf)
-    weight = np.ones(len(rows))
-    for k in range(count):
-        one = rng.choice(len(rows), p=weight / weight.sum())
-        away[:, k] = ((rows - rows[one]) ** 2).sum(axis=1)
-        weight = away.min(axis=1) + 1e-12  # positive even if all rows are equal
-    return np.asarray(away.argmin(axis=1))
+def seeds(rows: np.ndarray, weight: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
+    """Return `count` of the weighted rows, chosen by k-means++."""
+    chosen: list[int] = []
+    near = np.ones(len(rows))
+    while len(chosen) < count:
+        probability = weight * near
+        chosen.append(rng.choice(len(rows), p=probability / probability.sum()))
+        # Positive even if all rows are equal.
+        near = cdist(rows, rows[chosen], "sqeuclidean").min(axis=1) + 1e-12
+    return rows[chosen]
 
 
 def _em(

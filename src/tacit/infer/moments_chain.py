@@ -22,7 +22,7 @@ from tacit.infer.latent_counts import MISSING, ROWS
 
 _WIDE = 2.5  # a slice's first interval, in typical moves
 _STEPS = 100  # of a slice's interval, at most
-_SHEAR, _STRETCH, _CORNER = range(3)  # what moves
+_SHEAR, _STRETCH, _CORNER, _NUMBER = range(4)  # what moves; there are three moves of a number
 _compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
 
 
@@ -146,12 +146,15 @@ def _log_all(matrix, given, scratch):  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def _log_at(t, what, line, factors, last, heavy, facts, limits):  # type: ignore[no-untyped-def]
+def _log_at(t, what, factors, last, state, given):  # type: ignore[no-untyped-def]
     """The log density where a move by t leads, with the Jacobian of the move, up to a constant.
 
     Rows of `line`: a power, and what a determinant grows by, as a quadratic; then errors, as
     quadratics too. If the number of rows itself moves, so do the powers.
     """
+    if what >= _NUMBER:
+        return _log_times(t, what - _NUMBER, state, given)
+    line, heavy, facts, limits = state[3], given[2], given[7], given[8]
     log, step = 0.0, t
     if what == _STRETCH:
         log, step = (last - factors + 1) * t, math.expm1(t)
@@ -170,28 +173,27 @@ def _log_at(t, what, line, factors, last, heavy, facts, limits):  # type: ignore
 
 
 @_compiled
-def _slice(what, width, low, high, line, factors, last, heavy, facts, limits):  # type: ignore[no-untyped-def]
+def _slice(what, width, low, high, factors, last, state, given):  # type: ignore[no-untyped-def]
     """Return a slice-sampled step between low and high."""
-    level = _log_at(0.0, what, line, factors, last, heavy, facts, limits)
-    level -= np.random.exponential(1.0)
+    level = _log_at(0.0, what, factors, last, state, given) - np.random.exponential(1.0)
     left = -width * np.random.random()
     right = left + width
     steps = np.random.randint(_STEPS)  # how far to either side is random, for detailed balance
     others = _STEPS - 1 - steps
     while steps > 0 and left > low:
-        if _log_at(left, what, line, factors, last, heavy, facts, limits) < level:
+        if _log_at(left, what, factors, last, state, given) < level:
             break
         left -= width
         steps -= 1
     while others > 0 and right < high:
-        if _log_at(right, what, line, factors, last, heavy, facts, limits) < level:
+        if _log_at(right, what, factors, last, state, given) < level:
             break
         right += width
         others -= 1
     left, right = max(left, low), min(right, high)
     for _ in range(200):
         t = left + (right - left) * np.random.random()
-        if _log_at(t, what, line, factors, last, heavy, facts, limits) > level:
+        if _log_at(t, what, factors, last, state, given) > level:
             return t
         if t < 0:
             left = t
@@ -223,7 +225,7 @@ def _room(matrix, i, j, inverse, limits):  # type: ignore[no-untyped-def]
 def _move_entry(i, j, width, state, given):  # type: ignore[no-untyped-def]
     """Slice-sample one entry, given all others."""
     matrix, inverses, logs, line, (scratch, _) = state
-    seen, scale, heavy, _, _, sizes, powers, facts, limits = given
+    seen, scale, _, _, _, sizes, powers, _, limits = given
     low, high = _room(matrix, i, j, inverses[0], limits)
     corner, factors, log_rate = i + j == 0, 0, 0.0
     for k in range(len(sizes)):
@@ -241,7 +243,7 @@ def _move_entry(i, j, width, state, given):  # type: ignore[no-untyped-def]
     line[factors, 2] = 0.0
     line[factors + 1, 0], line[factors + 1, 1] = matrix[0, 0], log_rate
     what = _CORNER if corner else _SHEAR
-    t = _slice(what, width, low, high, line, factors, factors + 1, heavy, facts, limits)
+    t = _slice(what, width, low, high, factors, factors + 1, state, given)
     if t == 0.0:
         return t
     x, z = scratch[0], scratch[1]
@@ -263,7 +265,7 @@ def _move_rows(i, j, width, state, given):  # type: ignore[no-untyped-def]
     With w = column j of M the move adds t (e_i w' + w e_i') + t^2 w_j e_i e_i'.
     """
     matrix, inverses, _, line, (scratch, _) = state
-    seen, scale, heavy, _, _, sizes, powers, facts, limits = given
+    seen, scale, _, _, _, sizes, powers, _, _ = given
     size, n, square = matrix.shape[0], matrix[0, 0], matrix[j, j]
     factors, x, z = 0, scratch[0], scratch[1]
     for k in range(len(sizes)):
@@ -282,7 +284,7 @@ def _move_rows(i, j, width, state, given):  # type: ignore[no-untyped-def]
     else:
         root = np.sqrt(matrix[i, j] ** 2 + square * max(n - matrix[i, i], 0.0))
         what, low, high = _SHEAR, (-matrix[i, j] - root) / square, (-matrix[i, j] + root) / square
-    t = _slice(what, width, low, high, line, factors, factors + size, heavy, facts, limits)
+    t = _slice(what, width, low, high, factors, factors + size, state, given)
     step = math.expm1(t) if i == j else t
     for k in range(len(sizes)):
         if i < sizes[k]:
@@ -316,12 +318,13 @@ def _times_column(inverses, k, size, matrix, j, z):  # type: ignore[no-untyped-d
 
 
 @_compiled
-def _log_times(t, move, matrix, given, out, scratch):  # type: ignore[no-untyped-def]
+def _log_times(t, move, state, given):  # type: ignore[no-untyped-def]
     """Take e^t times the rows, and return the log density there with the move's Jacobian.
 
     move 0: their values stay; 1: they grow e^(-t/2)-fold, and the products stay; 2: they shift,
-    and the sums stay.
+    and the sums stay. Leaves the matrix in the state's space.
     """
+    matrix, _, _, _, (out, scratch) = state
     size, times, root = matrix.shape[0], math.exp(t), math.exp(0.5 * t)
     entries = 0.5 * size * (size + 1)
     out[0, 0] = matrix[0, 0] * times
@@ -341,28 +344,11 @@ def _log_times(t, move, matrix, given, out, scratch):  # type: ignore[no-untyped
 @_compiled
 def _move_number(move, width, state, given):  # type: ignore[no-untyped-def]
     """Slice-sample a move of the number of rows."""
-    matrix, _, _, _, (out, scratch) = state
-    level = _log_times(0.0, move, matrix, given, out, scratch) - np.random.exponential(1.0)
-    left = -width * np.random.random()
-    right = left + width
-    steps = np.random.randint(_STEPS)
-    others = _STEPS - 1 - steps
-    while steps > 0 and _log_times(left, move, matrix, given, out, scratch) > level:
-        left -= width
-        steps -= 1
-    while others > 0 and _log_times(right, move, matrix, given, out, scratch) > level:
-        right += width
-        others -= 1
-    for _ in range(60):
-        t = left + (right - left) * np.random.random()
-        if _log_times(t, move, matrix, given, out, scratch) > level:
-            matrix[:] = out
-            return t
-        if t < 0:
-            left = t
-        else:
-            right = t
-    return 0.0
+    t = _slice(_NUMBER + move, width, -np.inf, np.inf, 0, 0, state, given)
+    if t != 0.0:
+        matrix, _, _, _, (out, _) = state
+        matrix[:] = out
+    return t
 
 
 @_compiled

@@ -15,9 +15,9 @@ from itertools import groupby
 
 import numpy as np
 
-from tacit.infer.categorical import dirichlet, known_rows, project
+from tacit.infer.categorical import dirichlet, project
 from tacit.infer.count_tree import Alike, Cell, Divided, Node, sample_tree
-from tacit.infer.latent_counts import MISSING, PRESENT
+from tacit.infer.latent_counts import MISSING, PRESENT, Rows
 from tacit.infer.noise import Law
 from tacit.spec.columns import Label
 from tacit.spec.errors import ModelError
@@ -135,7 +135,7 @@ def _aware(
 ) -> list[np.ndarray]:
     """Return draws of the true counts of each table, shape (draw, *table)."""
     counts: dict[int, np.ndarray] = {}
-    rows = known_rows(release, None)
+    rows = Rows.behind(release)
     whole = [table for table in tables if table.whole]
     # A table that left out its missing cells does not divide all rows: it stands alone.
     for group in [whole, *([table] for table in tables if not table.whole)]:

@@ -19,9 +19,9 @@ class Law:
     scale: float
 
     @classmethod
-    def of(cls, noise: Noise, times: float = 1.0) -> Law:
-        """Return the law of a released number multiplied by `times`."""
-        return cls(noise.family, noise.scale * times)
+    def of(cls, noise: Noise) -> Law:
+        """Return the law of a released number."""
+        return cls(noise.family, noise.scale)
 
     @property
     def none(self) -> bool:

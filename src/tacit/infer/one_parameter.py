@@ -14,9 +14,10 @@ from functools import cached_property
 
 import numpy as np
 from scipy.interpolate import CubicHermiteSpline
-from scipy.special import gammaln, log_ndtr, logsumexp
+from scipy.special import gammaln, logsumexp
 
 from tacit.infer.noise import Law
+from tacit.laws.truncated_normal import log_mass
 
 _MOST_LEVELS = 4000  # of a capped count; a larger cap is taken as none
 
@@ -27,7 +28,6 @@ class OneParameter:
 
     low: float
     high: float
-    whole: bool
     natural: Callable[[np.ndarray], np.ndarray]
     at_mean: Callable[[float], float]
     log_partition: Callable[[np.ndarray], np.ndarray]
@@ -36,6 +36,7 @@ class OneParameter:
     free_natural: Callable[[np.ndarray], np.ndarray]
     free_variance: Callable[[np.ndarray], np.ndarray]
     scan: np.ndarray
+    whole: bool = False
 
     @cached_property
     def _scanned(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -161,7 +162,6 @@ def exponential(cap: float) -> OneParameter:
     return OneParameter(
         low=0.0,
         high=float(cap),
-        whole=False,
         natural=lambda at: -np.exp(at),
         at_mean=lambda mean: -float(np.log(mean)),
         log_partition=log_partition,
@@ -177,13 +177,7 @@ def normal(low: float, high: float, sd: float) -> OneParameter:
     """Values from `low` to `high` around an unknown mean; `at` is the mean."""
 
     def log_partition(eta: np.ndarray) -> np.ndarray:
-        mean = eta * sd**2
-        up, down = (high - mean) / sd, (low - mean) / sd
-        flip = down > 0  # on the side where the tails are accurate
-        first, second = np.where(flip, -down, up), np.where(flip, -up, down)
-        upper, lower = log_ndtr(first), log_ndtr(second)
-        inside = upper + np.log(-np.expm1(np.minimum(lower - upper, -1e-300)))
-        return 0.5 * (eta * sd) ** 2 + inside
+        return 0.5 * (eta * sd) ** 2 + log_mass(eta * sd**2, sd, low, high)
 
     width = high - low
     reach = np.sinh(np.linspace(-12, 12, 3001)) / np.sinh(12)
@@ -191,7 +185,6 @@ def normal(low: float, high: float, sd: float) -> OneParameter:
     return OneParameter(
         low=low,
         high=high,
-        whole=False,
         natural=lambda at: at / sd**2,
         at_mean=lambda mean: mean,
         log_partition=log_partition,

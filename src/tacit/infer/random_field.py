@@ -24,8 +24,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
+from scipy.special import softmax
 
-from tacit.infer.categorical import known_rows, project
+from tacit.infer.categorical import project
 from tacit.infer.latent_counts import Rows
 from tacit.infer.networks import Seen, seen_tables
 from tacit.infer.random_field_chain import SeenCells, run_chain, run_known
@@ -57,9 +58,7 @@ class Field(NamedTuple):
         return cls(np.stack(cell, axis=1), stride, np.array(levels), start)
 
     def probability(self, theta: np.ndarray) -> np.ndarray:
-        score = theta[self.cell].sum(axis=1)
-        weight = np.exp(score - score.max())
-        return weight / weight.sum()
+        return softmax(theta[self.cell].sum(axis=1))
 
     def mean(self, theta: np.ndarray) -> np.ndarray:
         """Return the probability of each cell."""
@@ -92,7 +91,7 @@ def draw_field(
     tables = [_table(release, clique) for clique in cliques]
     indices = [tuple(columns.index(name) for name in clique) for clique in cliques]
     field = Field.of(_levels(columns, tables), indices)
-    rows = known_rows(release, None)
+    rows = Rows.behind(release)
     # Noise too narrow to hide a single row leaves the counts known.
     if sampling.noise == "plugin" or all(table.law.reach < 1 for table in tables):
         counts = [
@@ -168,9 +167,7 @@ def _margins(
     step = max(1, 2_000_000 // field.cell.size)
     for start in range(0, len(theta), step):
         here = slice(start, start + step)
-        score = theta[here][:, field.cell].sum(axis=2)
-        weight = np.exp(score - score.max(axis=1, keepdims=True))
-        p = weight / weight.sum(axis=1, keepdims=True)
+        p = softmax(theta[here][:, field.cell].sum(axis=2), axis=1)
         state[here] = (np.cumsum(p, axis=1) < rng.random((len(p), 1))).sum(axis=1)
         for cell in field.cell.T:
             first, size = int(cell.min()), int(cell.max() - cell.min()) + 1
@@ -200,12 +197,11 @@ def sample_field(
         clique[cells] = c
     weight = 1 / np.bincount(clique, variance)
     about = float((np.bincount(clique, seen.value) * weight).sum() / weight.sum())
-    most = np.inf if rows.most is None else rows.most
-    n = float(rows.least) if fixed else float(np.clip(about, max(rows.least, 1), max(most, 1)))
+    n = float(rows.least) if fixed else float(np.clip(about, max(rows.least, 1), max(rows.most, 1)))
     theta, factor, wide = _mode(field, seen.value, variance, n, sd)
     spread = 0.0 if fixed else float(np.sqrt(n + 1 / weight.sum()) / n)
     kmax = float(max(1.0, min(3 * seen.scale.min(), 2 * np.sqrt(n))))
-    limits, seed = (float(rows.least), float(most)), int(rng.integers(2**31))
+    limits, seed = (float(rows.least), float(rows.most)), int(rng.integers(2**31))
     return run_chain(theta, factor, wide, spread, field, seen, n, limits, sd, kmax, size, seed)
 
 

@@ -94,7 +94,7 @@ class LinearRegression:
         middle, half = scales(release, self.query())
         prior = self._prior(release)
         if not isinstance(release.query, ConjugateDraw):
-            moments = draw_matrices(release, self.query(), prior.moments_density(), how)
+            moments = draw_matrices(release, self.query(), prior, how)
             scaled, sigma = draw_regression(moments, prior, rng)
         elif how.noise == "aware":
             moments = matrices_from_draw(release, prior, how, rng)

@@ -289,7 +289,7 @@ def _drawn(
     """Return the generator after the draws, rows, scaled means and a root of the covariance."""
     check_answers(release, model.query())
     rng, prior = np.random.default_rng(how.seed), _prior(model, release)
-    moments = draw_matrices(release, model.query(), prior.moments_density(), how)
+    moments = draw_matrices(release, model.query(), prior, how)
     return rng, moments[:, 0, 0], *draw_mean_and_covariance(moments, prior, rng)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from scipy.special import softmax
 
 from tacit.posterior.base import chunks, column_of, log_mean
 from tacit.posterior.classes import ClassPosterior, codes_of
@@ -39,21 +40,25 @@ class DiscretePosterior(ClassPosterior):
 
     def log_likelihood(self, table: Mapping[str, Any]) -> np.ndarray:
         codes = self._codes(table, self.columns)
-        parts = [log_mean(self._log_joint(chunk)) for chunk in self._chunks(codes, 1)]
-        return np.concatenate([np.zeros(0), *parts])
+        constant = self._log_normaliser()
+        scores = (self._log_scores(chunk, None)[..., 0] for chunk in self._chunks(codes, 1))
+        return np.concatenate([np.zeros(0), *(log_mean(score - constant) for score in scores)])
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns of the network."""
         raise NotImplementedError
 
-    def _log_joint(self, codes: Codes) -> np.ndarray:
-        """Return the log probability of each row under each draw, shape (draw, row)."""
+    def _log_scores(self, codes: Codes, target: str | None) -> np.ndarray:
+        """Return log p(target, rest of the row) + constant of the row, shape (draw, row, level).
+
+        Without a target, the one level is that of the row, and the constant is one of the draw.
+        """
         raise NotImplementedError
 
-    def _log_scores(self, codes: Codes, target: str) -> np.ndarray:
-        """Return log p(target, rest of the row) + constant of the row, shape (draw, row, level)."""
-        raise NotImplementedError
+    def _log_normaliser(self) -> np.ndarray | float:
+        """Return the constant of each draw in scores without a target."""
+        return 0.0
 
     def _target(self, target: str | None) -> str:
         name = self.model.get("target") if target is None else target
@@ -74,9 +79,7 @@ class DiscretePosterior(ClassPosterior):
         if not given:  # a network of one column: as many rows as the table has
             codes = {"": np.zeros(len(column_of(table, next(iter(table)))), dtype=np.int64)}
         for chunk in self._chunks(codes, len(self.coords[target])):
-            log = self._log_scores(chunk, target)
-            weight = np.exp(log - log.max(axis=2, keepdims=True))
-            yield weight / weight.sum(axis=2, keepdims=True)
+            yield softmax(self._log_scores(chunk, target), axis=2)
 
     def _chunks(self, codes: Codes, levels: int) -> Iterator[Codes]:
         rows = len(next(iter(codes.values())))
@@ -128,13 +131,9 @@ class NetworkPosterior(DiscretePosterior):
     def columns(self) -> tuple[str, ...]:
         return tuple(self.graph)
 
-    def _log_joint(self, codes: Codes) -> np.ndarray:
-        logs = [self._log_family(name, codes, None)[..., 0] for name in self.graph]
-        return np.asarray(sum(logs))
-
-    def _log_scores(self, codes: Codes, target: str) -> np.ndarray:
+    def _log_scores(self, codes: Codes, target: str | None) -> np.ndarray:
         graph = self.graph
-        touched = [name for name, parents in graph.items() if target in (name, *parents)]
+        touched = [name for name in graph if target in (None, name, *graph[name])]
         return np.asarray(sum(self._log_family(name, codes, target) for name in touched))
 
     def _log_family(self, name: str, codes: Codes, target: str | None) -> np.ndarray:
@@ -156,14 +155,7 @@ class FieldPosterior(DiscretePosterior):
     def columns(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(name for clique in self.model["cliques"] for name in clique))
 
-    def _log_joint(self, codes: Codes) -> np.ndarray:
-        return self._score(codes, None)[..., 0] - self._log_normaliser()[:, None]
-
-    def _log_scores(self, codes: Codes, target: str) -> np.ndarray:
-        return self._score(codes, target)
-
-    def _score(self, codes: Codes, target: str | None) -> np.ndarray:
-        """Return the sum of log potentials, shape (draw, row, level of the target)."""
+    def _log_scores(self, codes: Codes, target: str | None) -> np.ndarray:
         total: Any = 0.0
         for clique in self.model["cliques"]:
             values = self.flat(potential_name(clique))
@@ -171,12 +163,11 @@ class FieldPosterior(DiscretePosterior):
         return np.asarray(total)
 
     def _log_normaliser(self) -> np.ndarray:
-        """Return the log normaliser of each draw."""
         sizes = [len(self.coords[name]) for name in self.columns]
         states = np.unravel_index(np.arange(int(np.prod(sizes))), sizes)
         parts = []
         for codes in self._chunks(dict(zip(self.columns, states, strict=True)), 1):
-            score = self._score(codes, None)[..., 0]
+            score = self._log_scores(codes, None)[..., 0]
             top = score.max(axis=1)
             parts.append(top + np.log(np.exp(score - top[:, None]).sum(axis=1)))
-        return np.logaddexp.reduce(parts, axis=0)
+        return np.logaddexp.reduce(parts, axis=0)[:, None]

@@ -53,12 +53,14 @@ class HiddenDraws(NamedTuple):
 
 
 class Chain(NamedTuple):
-    """Paths (sequence, time), what they are drawn from, and space for the forward filter."""
+    """Paths (sequence, time), what they are drawn from, and space for the forward filter.
+
+    The last row of `transition` has the probabilities of the first state.
+    """
 
     z: np.ndarray
     log_like: np.ndarray
     transition: np.ndarray
-    start: np.ndarray
     filtered: np.ndarray
 
 
@@ -66,7 +68,7 @@ class Chain(NamedTuple):
 def new_chain(z, out):  # type: ignore[no-untyped-def]
     """Return the initial state of a chain that will fill `out`."""
     size = out.start.shape[1]
-    space = np.empty((size, size)), np.empty(size), np.empty((z.shape[1], size))
+    space = np.empty((size + 1, size)), np.empty((z.shape[1], size))
     return Chain(z, np.zeros((z.size, size)), *space)
 
 
@@ -76,8 +78,8 @@ def keep(out, i, chain, theta):  # type: ignore[no-untyped-def]
     if i >= 0:
         out.states[i] = chain.z
         out.theta[i] = theta
-        out.transition[i] = chain.transition
-        out.start[i] = chain.start
+        out.transition[i] = chain.transition[:-1]
+        out.start[i] = chain.transition[-1]
 
 
 @compiled
@@ -117,23 +119,25 @@ def log_dirichlet(rng, concentration, out):  # type: ignore[no-untyped-def]
 
 
 @compiled
+def _moves(z, states, prior):  # type: ignore[no-untyped-def]
+    """Return the prior plus the number of moves from state to state; the last row is the start."""
+    counts = np.full((states + 1, states), prior)
+    for path in z:
+        before = states
+        for k in path:
+            counts[before, k] += 1.0
+            before = k
+    return counts
+
+
+@compiled
 def draw_transitions(rng, chain, prior):  # type: ignore[no-untyped-def]
     """Draw start and transition probabilities given the paths, into the chain."""
-    z, _, transition, start, _ = chain
-    sequences, times = z.shape
-    states = start.size
-    counts = np.full((states + 1, states), prior)
-    for r in range(sequences):
-        counts[states, z[r, 0]] += 1.0
-        for t in range(1, times):
-            counts[z[r, t - 1], z[r, t]] += 1.0
-    log = np.empty(states)
+    states = chain.transition.shape[1]
+    counts, log = _moves(chain.z, states, prior), np.empty(states)
     for k in range(states + 1):
         log_dirichlet(rng, counts[k], log)
-        if k < states:
-            transition[k] = np.exp(log)
-        else:
-            start[:] = np.exp(log)
+        chain.transition[k] = np.exp(log)
 
 
 @compiled
@@ -191,15 +195,13 @@ def draw_paths(rng, chain):  # type: ignore[no-untyped-def]
 @compiled
 def draw_path(rng, chain, r, a, b):  # type: ignore[no-untyped-def]
     """Draw states a to b of one sequence given the others: forward filter, backward sample."""
-    _, _, transition, start, filtered = chain
-    z, states = chain.z[r], start.size
+    _, _, transition, filtered = chain
+    z, states = chain.z[r], transition.shape[1]
     log_like = chain.log_like[r * z.size : (r + 1) * z.size]
     weight = np.empty(states)
     for t in range(a, b):
-        if t == 0:
-            weight[:] = start
-        elif t == a:
-            weight[:] = transition[z[a - 1]]
+        if t == a:
+            weight[:] = transition[z[a - 1] if a > 0 else states]
         else:
             weight[:] = 0.0
             for k in range(states):
@@ -237,42 +239,30 @@ def draw_path(rng, chain, r, a, b):  # type: ignore[no-untyped-def]
 def _single_site_sweep(rng, chain, prior):  # type: ignore[no-untyped-def]
     """Draw each state given all others, the transition probabilities integrated out."""
     z, log_like = chain.z, chain.log_like
-    size, (sequences, times) = chain.start.size, z.shape
-    counts = np.zeros((size + 1, size))  # the last row is the start
-    for r in range(sequences):
-        before = size
-        for t in range(times):
-            counts[before, z[r, t]] += 1.0
-            before = z[r, t]
-    totals = counts.sum(axis=1)
-    log = np.empty(size)
+    size, (sequences, times) = chain.transition.shape[1], z.shape
+    counts, log = _moves(z, size, 0.0), np.empty(size)
     for r in range(sequences):
         for t in range(times):
             before = size if t == 0 else z[r, t - 1]
             last = t == times - 1
             counts[before, z[r, t]] -= 1.0
-            totals[before] -= 1.0
             if not last:
                 counts[z[r, t], z[r, t + 1]] -= 1.0
-                totals[z[r, t]] -= 1.0
             most = -np.inf
             for k in range(size):
-                probability = (counts[before, k] + prior) / (totals[before] + size * prior)
+                total = counts[before].sum() + size * prior
+                probability = (counts[before, k] + prior) / total
                 if not last:
                     after = z[r, t + 1]
                     # The transition into k counts before the one out of k.
                     again = 1.0 if before == k and after == k else 0.0
-                    more = 1.0 if before == k else 0.0
-                    probability *= (counts[k, after] + again + prior) / (
-                        totals[k] + more + size * prior
-                    )
+                    total = counts[k].sum() + (before == k) + size * prior
+                    probability *= (counts[k, after] + again + prior) / total
                 log[k] = np.log(probability) + log_like[r * times + t, k]
                 most = max(most, log[k])
             for k in range(size):
                 log[k] = np.exp(log[k] - most)
             z[r, t] = _pick(rng, log)
             counts[before, z[r, t]] += 1.0
-            totals[before] += 1.0
             if not last:
                 counts[z[r, t], z[r, t + 1]] += 1.0
-                totals[z[r, t]] += 1.0

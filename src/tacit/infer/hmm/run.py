@@ -11,14 +11,15 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 
-import numba
 import numpy as np
 from scipy.optimize import linear_sum_assignment
+from scipy.spatial.distance import cdist
 from scipy.stats import norm
 
 from tacit.infer.hmm.gibbs import SHAPE, Data, HiddenDraws, run_given_counts
 from tacit.infer.hmm.large_noise import run_large_noise
 from tacit.infer.hmm.small_noise import run_small_noise
+from tacit.infer.mixtures import seeds
 from tacit.infer.noise import Law
 from tacit.spec.sampling import Sampling
 
@@ -178,38 +179,23 @@ def _initial_paths(
         noise += float(data.spread[a:b].sum())
     rows = np.maximum(counts.sum(axis=1), 0.0)
     weight = np.where(data.used, rows**2 / (rows + noise + 1.0) + 1e-9, 1e-9)
-    best, found = np.inf, np.zeros(len(counts), np.int64)
-    for _ in range(_TRIES):
-        inertia, label = _k_means(shares, weight, states, rng)
-        if inertia < best:
-            best, found = inertia, label
-    return found
+    tried = [_k_means(shares, weight, states, rng) for _ in range(_TRIES)]
+    return min(tried, key=lambda found: found[0])[1]
 
 
 def _k_means(
     x: np.ndarray, weight: np.ndarray, states: int, rng: np.random.Generator
 ) -> tuple[float, np.ndarray]:
-    centres = x[rng.choice(len(x), p=weight / weight.sum())][None]
-    near = _distances(x, centres)[:, 0]
-    while len(centres) < states:  # k-means++
-        probability = near * weight + 1e-12 * weight
-        one = x[rng.choice(len(x), p=probability / probability.sum())][None]
-        centres = np.concatenate([centres, one])
-        near = np.minimum(near, _distances(x, one)[:, 0])
+    centres = seeds(x, weight, states, rng)
     for _ in range(_ROUNDS):
-        label = _distances(x, centres).argmin(axis=1)
+        label = cdist(x, centres, "sqeuclidean").argmin(axis=1)
         member = weight[:, None] * (label[:, None] == np.arange(states))
         total = member.sum(axis=0)
         centres = np.where(
             total[:, None] > 0, member.T @ x / np.maximum(total, 1e-300)[:, None], centres
         )
-    distance = _distances(x, centres)
+    distance = cdist(x, centres, "sqeuclidean")
     return float((weight * distance.min(axis=1)).sum()), distance.argmin(axis=1)
-
-
-def _distances(x: np.ndarray, centres: np.ndarray) -> np.ndarray:
-    squares = (x**2).sum(axis=1)[:, None] - 2 * x @ centres.T + (centres**2).sum(axis=1)
-    return np.maximum(squares, 0.0)
 
 
 def relabelled(found: HiddenDraws) -> HiddenDraws:
@@ -240,34 +226,14 @@ def _matched(states: np.ndarray, theta: np.ndarray) -> np.ndarray:
         return order
     reference, profile = states[-1].astype(np.int64), theta[-1]
     for _ in range(2):
-        score = np.empty((draws, size, size))
-        _scores(states, np.sqrt(theta), reference, np.sqrt(profile), score)
-        best = score.argmax(axis=2)
+        # Squared distances of roots are these products, up to a factor -2 and a constant.
+        likeness = 2 * _PROFILE / size * np.sqrt(profile) @ np.sqrt(theta).swapaxes(1, 2)
         for i in range(draws):
-            if len(set(best[i])) == size:  # the greedy choice is a permutation
-                order[i] = best[i]
-            else:
-                order[i] = linear_sum_assignment(score[i], maximize=True)[1]
-        votes = np.zeros((size, states.shape[1]), np.int64)
-        new_label = np.argsort(order, axis=1)
-        for i in range(draws):
-            votes[new_label[i][states[i]], np.arange(states.shape[1])] += 1
+            common = np.bincount(size * reference + states[i], minlength=size**2)
+            score = common.reshape(size, size) / reference.size + likeness[i]
+            order[i] = linear_sum_assignment(score, maximize=True)[1]
+        new_label = np.take_along_axis(np.argsort(order, axis=1), states, axis=1)
+        votes = np.array([(new_label == k).sum(axis=0) for k in range(size)])
         reference = votes.argmax(axis=0)
         profile = np.mean([theta[i, order[i]] for i in range(draws)], axis=0)
     return order[:, np.argsort(-votes.sum(axis=1), kind="stable")]
-
-
-@numba.njit(cache=True, nogil=True)
-def _scores(states, root, reference, profile, out):  # type: ignore[no-untyped-def]
-    """Write the score of renaming state j to k in each draw: common cells and similar emissions."""
-    draws, cells = states.shape
-    size, levels = profile.shape
-    for i in range(draws):
-        for k in range(size):
-            for j in range(size):
-                gap = 0.0
-                for level in range(levels):
-                    gap += (profile[k, level] - root[i, j, level]) ** 2
-                out[i, k, j] = -_PROFILE / size * gap
-        for c in range(cells):
-            out[i, reference[c], states[i, c]] += 1.0 / cells
