@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ _GAIN = 0.4  # by how much noise alone may move an eigenvalue where coordinates 
 _LONGEST = 1.5  # step of a pilot query, in coordinates in which a record has a curvature of 1
 _DAMPED = 0.6  # pilot steps after the first: noise averages out over a few of them
 _MOST_DRAWN = 64  # Hessians that draws are made under
+_WARMUP = 300  # steps of NUTS
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,9 +205,7 @@ def walked_draws(
     The chains walk in coordinates u in which the posterior is about a standard normal, by a normal
     prior of this `precision`: single precision is enough there.
     """
-    import blackjax
     import jax
-    import jax.numpy as jnp
 
     hessians = law.hessians(chains, np.random.default_rng(seed))
     basis = law.frame.basis
@@ -216,16 +216,27 @@ def walked_draws(
     scales = [np.linalg.cholesky(np.linalg.inv(h + law.noise)).T for h in hessians]
     slopes = np.array([scale @ h @ root for scale, h in zip(scales, hessians)])
     offs = np.array([s @ (law.gradient - h @ centre) for s, h in zip(scales, hessians)])
-    middle, spread = jnp.asarray(law.frame.vectors(centre)), jnp.asarray(basis @ root)
-    steps, warmup = -(-count // chains), 300
+    keys = jax.random.split(jax.random.key(seed % 2**31), chains)
+    place = law.frame.vectors(centre), basis @ root
+    u = np.asarray(_chains(log_prior, -(-count // chains))(keys, slopes, offs, *place), float)
+    psi = centre + u.transpose(1, 0, 2).reshape(-1, len(centre))[:count] @ root.T
+    return law.frame.vectors(psi)
 
-    def chain(key: Any, slope: Any, off: Any) -> Any:
+
+@lru_cache(maxsize=8)
+def _chains(log_prior: Any, steps: int) -> Any:
+    """Return chains of NUTS of so many steps, compiled: positions (chain, step, coordinate)."""
+    import blackjax
+    import jax
+    import jax.numpy as jnp
+
+    def chain(key: Any, slope: Any, off: Any, middle: Any, spread: Any) -> Any:
         def log_density(u: Any) -> Any:
             return log_prior(middle + spread @ u) - 0.5 * jnp.sum((off - slope @ u) ** 2)
 
         first, second = jax.random.split(key)
         adaptation = blackjax.window_adaptation(blackjax.nuts, log_density)
-        (state, tuned), _ = adaptation.run(first, jnp.zeros(len(middle)), num_steps=warmup)
+        (state, tuned), _ = adaptation.run(first, jnp.zeros(len(middle)), num_steps=_WARMUP)
         kernel = blackjax.nuts(log_density, **tuned)
 
         def one(state: Any, key: Any) -> Any:
@@ -234,10 +245,7 @@ def walked_draws(
 
         return jax.lax.scan(one, state, jax.random.split(second, steps))[1]
 
-    keys = jax.random.split(jax.random.key(seed % 2**31), chains)
-    u = np.asarray(jax.jit(jax.vmap(chain))(keys, jnp.asarray(slopes), jnp.asarray(offs)), float)
-    psi = centre + u.transpose(1, 0, 2).reshape(-1, len(centre))[:count] @ root.T
-    return law.frame.vectors(psi)
+    return jax.jit(jax.vmap(chain, in_axes=(0, 0, 0, None, None)))
 
 
 def inverse_root(matrix: np.ndarray) -> np.ndarray:

@@ -17,6 +17,7 @@ from typing import Any
 from tacit.methods.annealed import AnnealedImportance as AnnealedImportance
 from tacit.methods.baselines import ObjectivePerturbation as ObjectivePerturbation
 from tacit.methods.baselines import OutputPerturbation as OutputPerturbation
+from tacit.methods.dpvi import DPVI as DPVI
 from tacit.methods.gibbs import PrivateGibbs as PrivateGibbs
 from tacit.methods.gradient_sampler import Constant as Constant
 from tacit.methods.gradient_sampler import PhaseTransition as PhaseTransition

@@ -161,10 +161,8 @@ class Derivatives:
         """Ask for the gradient at the origin of a frame in its coordinates; and the Hessian."""
         kernel = self.hessian if hessian else self.gradient
         size = self.size + packed_size(self.size) if hessian else self.size
-        dtypes = [np.float64] * 2
-        if isinstance(kernel, Program):
-            dtypes = [np.dtype(name) for name, _ in kernel.state[:2]]
-        place = (part.astype(t) for part, t in zip((frame.origin, frame.basis), dtypes))
+        precision = kernel.state[0][0] if isinstance(kernel, Program) else "float64"
+        place = frame.origin.astype(precision), frame.basis.astype(precision)
         state = (*place, *self.constants)
         return BoundedSum(kernel, self.columns, size=size, clip=clip, state=state)
 
