@@ -2,6 +2,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.filled
+# Each worker begins with half of the files, so that it compiles once what the tests of a file share.
+# Two workers fill two cores: threads of linear algebra would only wait for each other.
+PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
 
 .PHONY: setup demo test check cover slow lint audit bench reproduce calibration mechanisms clean
 
@@ -24,17 +27,16 @@ lint: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Each worker begins with half of the files, so that it compiles once what the tests of a file share.
 test: lint
-	$(BIN)/pytest -n 2 --dist worksteal
+	$(PYTEST)
 
 # For the inner loop, in under 90 seconds: what a change to the vocabulary or the wall breaks.
 check: lint
-	$(BIN)/pytest -n 2 --dist worksteal -q tests/sources tests/wall tests/test_fitting.py
+	$(PYTEST) -q tests/sources tests/wall tests/test_fitting.py
 
 # Which lines the tests run. Tracing takes as long again as the tests themselves.
 cover: $(STAMP)
-	$(BIN)/pytest -n 2 --dist worksteal --cov --cov-report=term
+	$(PYTEST) --cov --cov-report=term
 
 # Attacks at full size; the result is committed under docs/.
 audit: $(STAMP)
@@ -57,7 +59,7 @@ reproduce: $(STAMP)
 
 # What `make test` leaves out for its length: tests marked slow, wherever they are.
 slow: $(STAMP)
-	$(BIN)/pytest -n 2 --dist worksteal -m slow tests
+	$(PYTEST) -m slow tests
 
 # Coverage of the intervals at full size; the result is committed under docs/.
 calibration: slow

@@ -6,6 +6,7 @@ directions, and rounded to a grid of losses without bias; nothing is pessimistic
 
 import itertools
 import math
+from functools import cache
 
 import numpy as np
 from scipy.stats import norm
@@ -18,11 +19,9 @@ def epsilon(sampling, neighbours, geometry, z, rate, steps, delta):
     swap = FACTOR[geometry] / z
     match sampling, neighbours, geometry:
         case "poisson", "add_remove", _:
-            p, q = mixture_pair(1 / z, rate)
-            return max(composed(p, q, steps, delta), composed(q, p, steps, delta))
+            return both_ways(1 / z, rate, steps, delta)
         case "wor", "add_remove", _:
-            p, q = mixture_pair(swap, rate)
-            return max(composed(p, q, steps, delta), composed(q, p, steps, delta))
+            return both_ways(swap, rate, steps, delta)
         case "poisson", "replace_one", "free":
             x, dx = line(1 / z)
             p = (1 - rate) * norm.pdf(x) + rate * norm.pdf(x - 1 / z)
@@ -33,6 +32,12 @@ def epsilon(sampling, neighbours, geometry, z, rate, steps, delta):
             return min(along, gaussian(math.sqrt(steps) / z, delta)) if geometry == "box" else along
         case _:
             return from_curve(lambda e: exchange_curve(e, swap, rate), steps, delta)
+
+
+@cache
+def both_ways(mu, rate, steps, delta):
+    p, q = mixture_pair(mu, rate)
+    return max(composed(p, q, steps, delta), composed(q, p, steps, delta))
 
 
 def line(mu, points=40001):
@@ -64,9 +69,8 @@ def composed(p, q, steps, delta, per_deviation=60):
     index = np.floor(loss / width).astype(int)
     share = loss / width - index
     first = index.min()
-    masses = np.zeros(index.max() - first + 2)
-    np.add.at(masses, index - first, p * (1 - share))
-    np.add.at(masses, index - first + 1, p * share)
+    masses = np.bincount(index - first, p * (1 - share), index.max() - first + 2)
+    masses += np.bincount(index - first + 1, p * share, len(masses))
     return power_epsilon(masses, first, width, steps, delta)
 
 
@@ -86,9 +90,15 @@ def power_epsilon(masses, first, width, steps, delta, infinite=0.0):
     losses = (places + steps * (shift + first)) * width
     missing = -math.expm1(steps * math.log1p(-infinite))
 
+    above = losses > 0
+    order = np.argsort(-losses[above])
+    falling, each = losses[above][order], total[above][order]
+    under_p, under_q = np.cumsum(each), np.cumsum(each * np.exp(-falling))
+
     def delta_at(e):
-        over = losses > e
-        return missing + total[over] @ -np.expm1(e - losses[over])
+        """Sum over losses above e of p - exp(e) q."""
+        count = np.searchsorted(-falling, -e)
+        return missing + (under_p[count - 1] - math.exp(e) * under_q[count - 1] if count else 0.0)
 
     low, high = 0.0, losses.max()
     if delta_at(0.0) <= delta:

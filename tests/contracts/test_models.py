@@ -207,13 +207,16 @@ DRAWN = {
 
 
 def drawn(name, neighbours, options, n=600, *, several=False, **sampling):
-    """A draw needs a bound on the number of units where that is secret."""
+    """A draw needs a bound on the number of units where that is secret.
+
+    Its posterior takes hundreds of steps of as many chains as there are draws: few are asked for.
+    """
     model, truncation, delta = DRAWN[name]
     how = tacit.OnePosteriorSample(0.5, delta, truncation=truncation)
     if several:
         how = tacit.OnePosteriorSample(2, 1e-6, draws=3, truncation=truncation, temper_prior=True)
     capped = {"max_units": 2000, **options} if neighbours == "add_remove" else options
-    return fit(model, how, neighbours, capped, n, **sampling)
+    return fit(model, how, neighbours, capped, n, **{"draws": 20, **sampling})
 
 
 def test_every_model_that_can_be_drawn_is_listed():

@@ -231,15 +231,15 @@ BOX, BALL = queries.Box((-1, -0.5), (1, 1.5)), queries.Ball(2, 1.0)
 )
 @pytest.mark.no_cover
 def test_a_chain_in_two_dimensions_has_the_law_of_a_fine_grid(region, slopes):
+    """And not that of three times the temperature."""
     x = np.random.default_rng(5).uniform(-1, 1, 60) * 0.8 + 0.2
-    draws, heat = 1000, 3.0
-    steps = 100 if slopes is None else 12
+    draws, steps = 600, 100 if slopes is None else 12
     query = chain(region, slopes=slopes, steps=steps, draws=draws, prior=0.8)
     resolved = resolve_density(query, schema())
     loaded = resolved.evaluate(open_data({"x": x}, schema()), ())
     words = seeded_entropy("11")
-    steps = resolved.sample(loaded, resolved.at_temperature(heat), words)
-    theta = region.parameters(steps.reshape(draws, 2) * 2.0**-40)
+    drawn = resolved.sample(loaded, resolved.at_temperature(3.0), words)
+    theta = region.parameters(drawn.reshape(draws, 2) * 2.0**-40)
     edges = [np.linspace(-1, 1, 61), np.linspace(-1, 1.5, 61)]
     middles = [(e[1:] + e[:-1]) / 2 for e in edges]
     grid = np.stack(np.meshgrid(*middles, indexing="ij"), axis=-1).reshape(-1, 2)
@@ -248,16 +248,23 @@ def test_a_chain_in_two_dimensions_has_the_law_of_a_fine_grid(region, slopes):
         if isinstance(region, queries.Ball)
         else (grid[:, 1] >= -0.5)
     )
-    log = np.full(len(grid), -np.inf)
-    log[inside] = log_scores(resolved, {"x": x}, grid[inside]) / heat
-    log -= 0.5 * (grid**2).sum(axis=1) / 0.64
-    mass = np.exp(log - log.max()).reshape(60, 60)
-    # cells of about the same chance: sixths of the first parameter, thirds of the second in each
+    scores = log_scores(resolved, {"x": x}, grid[inside])
+    for heat, fit in ((3.0, True), (9.0, False)):
+        log = np.full(len(grid), -np.inf)
+        log[inside] = scores / heat
+        log -= 0.5 * (grid**2).sum(axis=1) / 0.64
+        mass = np.exp(log - log.max()).reshape(60, 60)
+        seen, chances = cells_of_equal_chance(mass, edges, theta)
+        assert sum(seen) >= draws - 2
+        assert (fits(np.array(seen), np.array(chances)) > ALARM) == fit
+
+
+def cells_of_equal_chance(mass, edges, theta):
+    """Draws and masses in sixths of the first parameter, thirds of the second in each."""
     below = np.cumsum(mass.sum(axis=1)) / mass.sum()
     columns = np.searchsorted(below, np.arange(1, 6) / 6) + 1
     seen, chances = [], []
-    spans = np.split(np.arange(60), columns)
-    for span in spans:
+    for span in np.split(np.arange(60), columns):
         part = np.cumsum(mass[span].sum(axis=0)) / mass[span].sum()
         cuts = np.searchsorted(part, [1 / 3, 2 / 3]) + 1
         for rows in np.split(np.arange(60), cuts):
@@ -266,15 +273,14 @@ def test_a_chain_in_two_dimensions_has_the_law_of_a_fine_grid(region, slopes):
             here &= (theta[:, 1] >= high[0]) & (theta[:, 1] < high[1])
             seen.append(here.sum())
             chances.append(mass[np.ix_(span, rows)].sum())
-    assert sum(seen) >= draws - 2
-    assert fits(np.array(seen), np.array(chances)) > ALARM
+    return seen, chances
 
 
 def test_a_chain_in_one_dimension_has_the_law_of_a_fine_grid():
     """Against the edge of its interval, with a kink, by Kolmogorov and Smirnov."""
     region = queries.Box((-0.5,), (1.0,))
     x = np.array([0.8, 0.9, 0.95, 0.1, 0.6])
-    query = chain(region, far, None, steps=80, draws=1000)
+    query = chain(region, far, None, steps=80, draws=600)
     resolved = resolve_density(query, schema())
     loaded = resolved.evaluate(open_data({"x": x}, schema()), ())
     words = seeded_entropy("12")

@@ -140,7 +140,8 @@ def coverage(n, mechanism, repeats, draws=1, features=None):
             z = np.column_stack([np.ones(n), x, truth[0, 0] + truth[0, 1] * x])
             z[:, 2] += sigma * rng.standard_normal(n)
             moments = z.T @ z
-        sampling = Sampling.of({"draws": 200, "chains": 1, "seed": seed})
+        # 36 of 40 ranks lie within the interval
+        sampling = Sampling.of({"draws": 39, "chains": 1, "seed": seed})
         matrices = matrices_from_draw(drawn_from(release, moments, rng), PRIOR, sampling, rng)
         below = (draw_regression(matrices, PRIOR, rng)[0] < truth).mean(axis=0)
         hits += (below > 0.05) & (below < 0.95)
@@ -179,7 +180,7 @@ def test_a_posterior_is_complete(neighbours, default, n, tmp_path):
     home = tacit.Wall(data, schema, budget=tacit.Budget(10, 0.1), ledger=":memory:")
     model = tacit.LinearRegression("y", "x", prior_sd=0.3, prior_scale=2)
     how = tacit.OnePosteriorSample(1, 1e-6, draws=2, truncation=2, temper_prior=n == 1)
-    posterior = tacit.fit(model, home, how, draws=60, chains=2, seed=1)
+    posterior = tacit.fit(model, home, how, draws=10, chains=2, seed=1)
     assert np.all(np.isfinite(posterior.summary()))
     posterior.save(tmp_path / "p.nc")
     assert tacit.Posterior.load(tmp_path / "p.nc").summary().equals(posterior.summary())
