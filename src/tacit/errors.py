@@ -1,8 +1,9 @@
-"""What Tacit refuses, each with one sentence that says what to write instead."""
+"""What Tacit refuses or doubts, each in one sentence; a refusal says what to write instead."""
 
 from tacit.spec.errors import (
     BudgetError,
     FileError,
+    InferenceWarning,
     LedgerError,
     ModelError,
     OverBudgetError,
@@ -16,6 +17,7 @@ from tacit.spec.errors import (
 __all__ = [
     "BudgetError",
     "FileError",
+    "InferenceWarning",
     "LedgerError",
     "ModelError",
     "OverBudgetError",

@@ -40,7 +40,9 @@ HOWS = {
         'method = "Hybrid", first = { method = "OnePosteriorSample", epsilon = 1, delta = 1e-6 }, '
         'then = { method = "SGNHT", epsilon = 1, delta = 1e-6, steps = 10 }'
     ),
-    "PrivateNewton": 'method = "PrivateNewton", epsilon = 1, delta = 1e-6, steps = 4',
+    "PrivateNewton": 'method = "PrivateNewton", epsilon = 1, delta = 1e-6',
+    "RidgeNewton": 'method = "RidgeNewton", epsilon = 1, delta = 1e-6, steps = 4',
+    "DPVI": 'method = "DPVI", epsilon = 1, delta = 1e-6, steps = 12, guide = "mean_field"',
     "ObjectivePerturbation": 'method = "ObjectivePerturbation", epsilon = 1, delta = 1e-6',
     "OutputPerturbation": 'method = "OutputPerturbation", epsilon = 1, delta = 1e-6',
     "VIPS": (

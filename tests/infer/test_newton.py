@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import binom
 
 from tacit.infer.newton import Curvature, NoisyGradient, best_ridge, draw, next_iterate
-from tacit.methods.newton import CURVATURE, unpacked
+from tacit.methods.ridge_newton import CURVATURE, unpacked
 from tacit.spec.sampling import Sampling
 
 

@@ -264,7 +264,7 @@ EXAMPLES: dict[str, Made] = {
     "logistic.score_and_squares": at_theta(lambda p: (Bound(p, SLACK), Bound(triangle(p), SLACK))),
     "logistic.whitened_score": in_a_basis(lambda p, c: (Bound(p, c * SLACK),)),
     "logistic.whitened_score_and_hessian": in_a_basis(
-        lambda p, c: (Bound(p, c * SLACK), Bound(triangle(p), c**2 * SLACK))
+        lambda p, c: (Bound(p, c * SLACK), Bound(triangle(p), c**2 * SLACK), Bound(1, 1.0))
     ),
     "logistic.whitened_score_and_squares": in_a_basis(
         lambda p, c: (Bound(p, c * SLACK), Bound(triangle(p), c**2 * SLACK))

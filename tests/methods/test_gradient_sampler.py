@@ -17,10 +17,10 @@ from scipy.stats import chi2
 
 import tacit
 from tacit.methods import Hybrid, PhaseTransition, Polynomial, suits
-from tacit.methods.gradient_sampler import at_parameters, paper_multiplier
+from tacit.methods.gradient_sampler import paper_multiplier
 from tacit.methods.sgfs import with_squares
 from tacit.posterior import Posterior
-from tacit.spec.walks import Gradients
+from tacit.spec.walks import Gradients, at_parameters
 from tacit.subsampling import Poisson, WithoutReplacement
 
 SAMPLERS = [tacit.SGLD, tacit.methods.SGHMC, tacit.methods.SGNHT, tacit.methods.SGFS]

@@ -120,7 +120,7 @@ def test_what_is_asked_is_the_gradient_of_all_records():
     def scaled(small):  # the samplers' scale is a linear one
         return model.gradients(schema()).posterior(release, np.asarray(small)[None, None])
 
-    release = public().release(asked.question.at(theta), tacit.Exact())
+    release = public().release(asked.ask(theta), tacit.Exact())
     basis = np.array(
         [np.append(scaled(unit).mean("coef"), scaled(unit).mean("intercept")) for unit in np.eye(3)]
     )
@@ -202,7 +202,7 @@ def test_draws_have_names_shapes_and_bounds(tmp_path):
         PROBABILISTIC["hierarchical"], behind, tacit.methods.SGNHT(2, 1e-6, steps=60)
     )
     assert set(posterior.draws) == {"mean", "spread", "level", "sigma"}
-    assert posterior.draws["level"].shape == (1, 30, 3)
+    assert posterior.draws["level"].shape == (4, 1000, 3)
     assert np.all(posterior.flat("sigma") > 0)
     assert np.all(posterior.flat("spread") > 0)
     assert "level[2]" in posterior.summary().index

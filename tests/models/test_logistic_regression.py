@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 
 import tacit
 from tacit.kernels import KERNELS
-from tacit.methods.newton import unpacked
+from tacit.methods.ridge_newton import unpacked
 from tacit.spec.design import Design
 
 LEVELS = ["red", "green", "blue"]

@@ -38,50 +38,55 @@ _WARMUP = 300  # steps of NUTS
 
 @dataclass(frozen=True, eq=False)
 class Observed:
-    """Derivatives that were released at the origin of a frame, in its coordinates, over n units.
+    """Derivatives that were released at the origin of a frame, in its coordinates, over all rows.
 
-    `gradient` has normal noise of standard deviation `sd`; `hessian` is per unit, its diagonal
-    with noise of standard deviation `hessian_sd`, the rest with that over the root of 2.
+    `gradient` and `rows`, how many there are, have normal noise of standard deviation `sd`;
+    `hessian` has that times the root of its size on the diagonal, and over the root of 2 elsewhere.
     """
 
     frame: Frame
     gradient: np.ndarray
-    sd: float
     hessian: np.ndarray
-    hessian_sd: float
+    rows: float
+    sd: float
 
     @classmethod
-    def of(cls, frame: Frame, value: np.ndarray, sd: float, n: float) -> Observed:
-        """From a released gradient and packed Hessian, the latter over the root of its size."""
+    def of(cls, frame: Frame, value: np.ndarray, sd: float) -> Observed:
+        """From a released gradient, a packed Hessian over the root of its size, and a count."""
         size = frame.origin.size
-        root, sd = size**0.5, max(sd, 1e-4 * n**0.5)  # without noise there is still rounding
-        hessian = symmetric(value[size:] * root, size) / n
-        return cls(frame, value[:size], sd, hessian, sd * root / n)
+        hessian = symmetric(value[size:-1] * size**0.5, size)
+        rows = float(value[-1])
+        sd = max(sd, 1e-4 * max(rows, 1.0) ** 0.5)  # without noise there is still rounding
+        return cls(frame, value[:size], hessian, rows, sd)
+
+    @property
+    def hessian_sd(self) -> float:
+        return self.sd * len(self.gradient) ** 0.5
 
 
-def adapted(observed: Observed) -> np.ndarray:
-    """Return the curvature of a unit as a step towards a noisy Hessian from the identity.
+def adapted(observed: Observed, n: float) -> np.ndarray:
+    """Return the curvature of a record as a step towards a noisy Hessian from the identity.
 
     Noise alone moves no eigenvalue by more than 0.4: a curvature that is taken for too small makes
     for steps that are too long, and these for coordinates that are worse.
     """
     size = len(observed.gradient)
-    edge = (2 * size) ** 0.5 * observed.hessian_sd
+    edge = (2 * size) ** 0.5 * observed.hessian_sd / n
     gain = min(1.0, _GAIN / edge)
     least = 0.25 if gain < 1 else max(0.02, edge)
     identity = np.eye(size)
-    return _floored(identity + gain * (observed.hessian - identity), least)
+    return _floored(identity + gain * (observed.hessian / n - identity), least)
 
 
-def estimated(observed: Sequence[Observed]) -> tuple[np.ndarray, float]:
-    """Return the posterior mean of a unit's curvature, and the standard deviation of its entries.
+def estimated(observed: Sequence[Observed], n: float) -> tuple[np.ndarray, float]:
+    """Return the posterior mean of a record's curvature, and the standard deviation of its entries.
 
     All were observed in coordinates of one basis.
     """
     size = len(observed[0].gradient)
     weights = np.array([each.hessian_sd**-2.0 for each in observed])
-    mean = np.tensordot(weights / weights.sum(), [each.hessian for each in observed], axes=1)
-    prior, noise = _DEVIATION / size, 1 / weights.sum()
+    mean = np.tensordot(weights / weights.sum(), [each.hessian / n for each in observed], axes=1)
+    prior, noise = _DEVIATION / size, 1 / weights.sum() / n**2
     identity = np.eye(size)
     hessian = identity + prior / (prior + noise) * (mean - identity)
     return _floored(hessian, _LEAST), float((prior * noise / (prior + noise)) ** 0.5)
@@ -121,7 +126,7 @@ class Linearised:
     @classmethod
     def of(cls, observed: Sequence[Observed], n: float) -> Linearised:
         """From gradients and Hessians that were released at near points in one basis."""
-        curvature, sd = estimated(observed)
+        curvature, sd = estimated(observed, n)
         variance = np.eye(len(curvature))
         parts = [
             cls(o.frame, o.gradient, o.sd**2 * variance, n * curvature, n * sd) for o in observed
@@ -190,10 +195,10 @@ class Linearised:
         for i, hessian in enumerate(hessians):
             weight = np.linalg.solve(hessian + noise, hessian)  # (H + W)^-1 H
             total = hessian @ weight + prior
-            centre = np.linalg.solve(total, weight.T @ self.gradient + pull)
-            root = np.linalg.cholesky(np.linalg.inv(total))
+            root = inverse_root(total)
+            centre = root @ (root @ (weight.T @ self.gradient + pull))
             some = draws[i :: len(hessians)]
-            some[:] = centre + rng.standard_normal(some.shape) @ root.T
+            some[:] = centre + rng.standard_normal(some.shape) @ root
         return self.frame.vectors(rng.permutation(draws))
 
 
@@ -251,7 +256,7 @@ def _chains(log_prior: Any, steps: int) -> Any:
 def inverse_root(matrix: np.ndarray) -> np.ndarray:
     """Return the symmetric inverse square root of a positive definite matrix."""
     values, vectors = np.linalg.eigh(matrix)
-    return vectors * values**-0.5 @ vectors.T
+    return vectors * np.maximum(values, 1e-14 * values[-1]) ** -0.5 @ vectors.T
 
 
 def _floored(matrix: np.ndarray, least: float) -> np.ndarray:

@@ -172,11 +172,11 @@ def whitened_score(row, state, out):
 
 @compiled
 def whitened_score_and_hessian(row, state, out):
-    """Add (y - P) z, and after it the upper triangle of P (1 - P) z z' / sqrt(p), z = basis' x.
+    """Add (y - P) z, the upper triangle of P (1 - P) z z' / sqrt(p), and 1, where z = basis' x.
 
-    One row contributes p + p (p + 1) / 2 numbers of any sign; their norm is bounded by the wall's
-    clip alone. State: theta f8[p], basis f8[p, p], then the encoding. The triangle has
-    p (p + 1) / 2 numbers, and out has as many after the first p.
+    One row contributes p + p (p + 1) / 2 + 1 numbers; their norm is bounded by the wall's clip
+    alone. State: theta f8[p], basis f8[p, p], then the encoding. The triangle has p (p + 1) / 2
+    numbers after the first p of out, and the last number of out stands after them.
     """
     theta, basis = state[0], state[1]
     size = theta.size
@@ -186,6 +186,7 @@ def whitened_score_and_hessian(row, state, out):
     _turn(x, basis, out)
     _write_squares(out, size, p * (1 - p) / math.sqrt(size), out, size)
     _multiply(out, size, row[state[3].size] - p)
+    out[out.size - 1] = 1.0
 
 
 @compiled
@@ -289,6 +290,10 @@ def _both_basis_rules(given: Given) -> int:
     return size + packed_size(size)
 
 
+def _counted_basis_rules(given: Given) -> int:
+    return _both_basis_rules(given) + 1
+
+
 def _value_rules(given: Given) -> int:
     _rules(given)
     return given.sizes.get("points", 1)
@@ -311,7 +316,7 @@ KERNELS = tuple(
         ("score", score, _THETA, _rules),
         ("score_and_squares", score, _THETA, _both_rules),
         ("whitened_score", whitened_score, _BASIS, _basis_rules),
-        ("whitened_score_and_hessian", whitened_score_and_hessian, _BASIS, _both_basis_rules),
+        ("whitened_score_and_hessian", whitened_score_and_hessian, _BASIS, _counted_basis_rules),
         ("whitened_score_and_squares", whitened_score_and_squares, _BASIS, _both_basis_rules),
         ("log_likelihood", log_likelihood, _THETA, _value_rules),
         ("log_likelihood.at_points", log_likelihood_at_points,

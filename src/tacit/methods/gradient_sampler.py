@@ -39,7 +39,8 @@ blocks
 initial
     Where to begin, from public knowledge: parameters on the scale of `model.gradients(schema)`.
 n_units
-    About how many units there are. Needed under add_remove where the schema has no max_units.
+    About how many units there are. Needed under add_remove where the schema has no max_units, and
+    there are no pilot queries, which count.
 """
 
 from __future__ import annotations
@@ -271,10 +272,10 @@ class GradientSampler:
         return Spending(payments, (pilot, walk))
 
     def start(self, task: Task) -> ChainState:
-        if task.schema.neighbours == "add_remove":
-            task.known_units(self)
         found = getattr(task.model, "derivatives", lambda schema: None)
         derivatives = found(task.schema) if self.pilot_share else None
+        if derivatives is None and task.schema.neighbours == "add_remove":
+            task.known_units(self)
         gradients = task.model.gradients(task.schema)
         question = gradients.question
         if self.clip is not None:
@@ -307,10 +308,9 @@ class GradientSampler:
 
     def tell(self, state: ChainState, release: Release) -> ChainState:
         if state.pilots is not None and not state.pilots.done:
-            n = self.n_units or release.n or state.task.schema.max_units or 1
             if not state.paid:
                 state.paid.append(release.certificate)
-            state = replace(state, pilots=state.pilots.told(release, n), release=release)
+            state = replace(state, pilots=state.pilots.told(release), release=release)
             assert state.pilots is not None
             return self._walk(state) if state.pilots.done else state
         setting, sizes = state.setting, state.sizes
@@ -350,14 +350,15 @@ class GradientSampler:
         certificate = last.assuming(self._notes(state, state.setting, state.sizes))
         final = replace(state.release, certificate=certificate)
         if state.pilots is None or state.task.sampling.noise == "plugin":
-            return state.gradients.posterior(final, _kept(state.trace, state.sizes)[None])
+            draws = _kept(state.trace, state.sizes)[None]
+            return state.gradients.posterior(final, draws).diagnosed()
         law, warnings = self._law(state)
         return posterior_of(law, state.pilots.derivatives, final, state.task, warnings)
 
     def _walk(self, state: ChainState) -> ChainState:
         """The state of a chain that begins where the pilot queries ended, in their coordinates."""
         assert state.pilots is not None
-        pilots, task = state.pilots, state.task
+        pilots = state.pilots
         frame, size = pilots.frame, pilots.derivatives.size
         if pilots.done:
             law, prior = (
@@ -369,8 +370,7 @@ class GradientSampler:
             mode = np.linalg.solve(law.hessian + prior, law.gradient + prior @ pilots.prior_off)
             frame = frame.moved(mode, turn)
         clip = pilots.clip(math.sqrt(size) + 6, pilots.widened)
-        curvature = 1 / task.schema.max_rows_per_unit
-        gradients = pilots.derivatives.gradients(frame, clip, curvature)
+        gradients = pilots.derivatives.gradients(frame, clip, curvature=1.0)
         question = self.extended(gradients.question)
         return replace(state, gradients=gradients, question=question, at=self.begin(np.zeros(size)))
 
@@ -417,7 +417,8 @@ class GradientSampler:
         n = self.n_units or release.n or state.task.schema.max_units or 1
         gradients, rate = state.gradients, self.sampling.rate
         known = (release.noise[0].scale / rate) ** 2
-        likelihood = n * release.schema.max_rows_per_unit * gradients.curvature
+        rows = n * release.schema.max_rows_per_unit if state.pilots is None else state.pilots.n
+        likelihood = rows * gradients.curvature
         precision = likelihood + gradients.prior_precision
         temperature = 1.0 if self.temperature is None else float(self.temperature)
         if self.temperature is None and self.step_size is None:

@@ -20,6 +20,7 @@ from tacit.spec.release import Release
 class HybridState:
     """The sample, until it is there; then the chain that begins at it."""
 
+    task: Task
     first: Asked
     chain: ChainState | None = None
 
@@ -60,7 +61,7 @@ class Hybrid:
         return Spending(first.payments + then.payments, first.questions + then.questions)
 
     def start(self, task: Task) -> HybridState:
-        return HybridState(self.first.start(_plugin(task)))
+        return HybridState(task, self.first.start(_plugin(task)))
 
     def ask(self, state: HybridState) -> Query:
         return self.first.ask(state.first) if state.chain is None else self.then.ask(state.chain)
@@ -69,10 +70,10 @@ class Hybrid:
         if state.chain is not None:
             return replace(state, chain=self.then.tell(state.chain, release))
         first = self.first.tell(state.first, release)
-        task = first.task
+        task = state.task
         gradients = task.model.gradients(task.schema)
         initial = np.asarray(gradients.parameters(self.first.posterior(first)), float)
-        return HybridState(first, replace(self.then, initial=initial).start(task))
+        return HybridState(task, first, replace(self.then, initial=initial).start(task))
 
     def posterior(self, state: HybridState) -> Any:
         assert state.chain is not None

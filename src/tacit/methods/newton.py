@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from tacit.accounting.plans import largest_plan
 from tacit.methods.method import Spending, Task
 from tacit.methods.pilots import Pilots, begun, pilot_steps, posterior_of
 from tacit.spec.budget import Budget, Number
-from tacit.spec.checks import set_fields, whole_number
+from tacit.spec.checks import set_fields
 from tacit.spec.errors import ModelError
 from tacit.spec.mechanisms import Gaussian
 from tacit.spec.plan import Plan
@@ -41,22 +41,16 @@ class PrivateNewton:
     ----------
     epsilon, delta
         What all questions cost together.
-    n_units
-        About how many units there are. Needed under add_remove where the schema has no max_units.
     """
 
     epsilon: Number | None = None
     delta: Number | None = None
-    _: KW_ONLY
-    n_units: int | None = None
 
     needs: ClassVar[tuple[str, ...]] = ("derivatives",)
 
     def __post_init__(self) -> None:
         mechanism = Gaussian(self.epsilon, self.delta)
         set_fields(self, epsilon=mechanism.epsilon, delta=mechanism.delta)
-        if self.n_units is not None:
-            whole_number(self.n_units, "n_units", 1, most=10**12)
 
     @classmethod
     def exact(cls) -> PrivateNewton:
@@ -79,8 +73,6 @@ class PrivateNewton:
         return Spending((plan,), (state.pilots.question,))
 
     def start(self, task: Task) -> NewtonState:
-        if task.schema.neighbours == "add_remove":
-            task.known_units(self)
         derivatives = task.model.derivatives(task.schema)
         if derivatives is None:
             raise ModelError(
@@ -94,8 +86,7 @@ class PrivateNewton:
         return state.pilots.question
 
     def tell(self, state: NewtonState, release: Release) -> NewtonState:
-        n = self.n_units or release.n or state.task.schema.max_units or 1
-        return replace(state, pilots=state.pilots.told(release, n), release=release)
+        return replace(state, pilots=state.pilots.told(release), release=release)
 
     def posterior(self, state: NewtonState) -> Any:
         assert state.release is not None

@@ -37,6 +37,7 @@ _ADAPTING_SHARE = 0.15  # of the pilot queries' budget
 _NOISE = 0.5  # clips are widened while privacy noise has less than this share of the variance
 _WIDER = 4.0  # times, at most
 _SURPRISE = 1e-4  # probability under which gradients are said to disagree
+_WIDEST = 100.0  # by how much the prior may be narrower than one record, as a share of all
 _UNRESOLVED = 0.75  # noise in the Hessian, as a share of it, above which intervals rest on a guess
 
 
@@ -44,14 +45,15 @@ _UNRESOLVED = 0.75  # noise in the Hessian, as a share of it, above which interv
 class Pilots:
     """The state of the pilot queries: where the next is asked, and what the last ones released.
 
-    `n` is about how many units there are, known after the first answer; `multiplier` is the noise
-    multiplier of the last queries.
+    `n` is about how many rows there are, and `precision` how well that is known; `multiplier` is
+    the noise multiplier of the last queries.
     """
 
     derivatives: Derivatives
     frame: Frame
     max_rows: int
-    n: float = 0.0
+    n: float = 1.0
+    precision: float = 0.0
     multiplier: float = 0.0
     asked: int = 0
     observed: tuple[Observed, ...] = ()
@@ -80,36 +82,41 @@ class Pilots:
             return self.derivatives.clip
         return default * width * math.sqrt(self.max_rows)
 
-    def told(self, release: Release, n: float) -> Pilots:
+    def told(self, release: Release) -> Pilots:
         """The state after an answer."""
         derivatives, last = self.derivatives, self.asked >= ADAPTING
-        sd = release.noise[0].scale
-        observed = Observed.of(self.frame, release.value, sd, n)
-        multiplier, kept = self.multiplier, self.observed
+        sd, multiplier, kept = release.noise[0].scale, self.multiplier, self.observed
+        observed = Observed.of(self.frame, release.value, sd)
+        n, precision = self._counted(observed, release.n)
         if last:
             kept = (*kept, observed)
-            curvature, error = estimated(kept)
+            curvature, error = estimated(kept, n)
             # In directions that noise hides, the next step is shorter.
             curvature = curvature + 0.35 * error * np.eye(len(curvature))
         else:
             ((_, bound),) = release.query.blocks  # type: ignore[union-attr]
             ratio = (LAST / (1 - _ADAPTING_SHARE)) / (ADAPTING / _ADAPTING_SHARE)
             multiplier = sd / bound.clip * math.sqrt(ratio)
-            curvature = adapted(observed)
+            curvature = adapted(observed, n)
+        prior, basis = derivatives.prior_precision, self.frame.basis
         step = newton_step(
-            observed,
-            curvature,
-            n,
-            derivatives.prior_mean,
-            derivatives.prior_precision,
-            damped=0 < self.asked < ADAPTING,
+            observed, curvature, n, derivatives.prior_mean, prior, damped=0 < self.asked < ADAPTING
         )
-        frame = self.frame.moved(step, None if last else inverse_root(curvature))
+        # Where the data say nothing, coordinates widen only until the prior says all.
+        turn = inverse_root(curvature + basis.T @ prior @ basis / (_WIDEST * n))
+        frame = self.frame.moved(step, None if last else turn)
         if self.asked == ADAPTING + LAST - 1:
             frame = self.frame  # the end is where the last question was
-        return replace(
-            self, frame=frame, n=n, multiplier=multiplier, asked=self.asked + 1, observed=kept
-        )
+        facts: Any = {"frame": frame, "n": n, "precision": precision, "multiplier": multiplier}
+        return replace(self, asked=self.asked + 1, observed=kept, **facts)
+
+    def _counted(self, observed: Observed, n_units: int | None) -> tuple[float, float]:
+        """About how many rows there are: as many as units, or the mean of what was released."""
+        if n_units is not None:
+            return float(max(n_units, 1)), math.inf
+        precision = self.precision + observed.sd**-2.0
+        mean = self.n + (observed.rows - self.n) * observed.sd**-2.0 / precision
+        return max(mean, precision**-0.5, 1.0), precision
 
     @property
     def law(self) -> Linearised:
@@ -132,7 +139,7 @@ class Pilots:
                 "the Hessian explain, so that intervals may be too narrow; take a larger epsilon, "
                 "or a prior or start nearer to the truth"
             )
-        noise = self.observed[0].hessian_sd / math.sqrt(len(self.observed))
+        noise = self.observed[0].hessian_sd / self.n / math.sqrt(len(self.observed))
         if noise * math.sqrt(2 * size) > _UNRESOLVED:
             found.append(
                 "privacy noise hides the curvature of the log-likelihood: intervals rest on a "
@@ -161,7 +168,7 @@ def pilot_steps(size: int, share: float, x: float) -> tuple[Steps, ...]:
             return Exact()
         return Gaussian(noise_multiplier=(count / (part * share)) ** 0.5 / x)
 
-    numbers = size + packed_size(size)
+    numbers = size + packed_size(size) + 1
     return tuple(Steps(count, law(count, part), numbers=numbers) for count, part in parts)
 
 

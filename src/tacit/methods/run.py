@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import secrets
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
 from tacit.methods.method import Once, Task
-from tacit.spec.errors import ModelError, ReplacedError, TacitError
+from tacit.spec.errors import InferenceWarning, ModelError, ReplacedError, TacitError
 from tacit.spec.protocols import Releaser
 
 _MOST_KEPT = 20  # answers that are stored until a method's state replaces them
@@ -61,7 +62,10 @@ def run(
         # What was paid for in parts may end after any of them.
         if not paid or not getattr(method, "stops_early", False):
             raise
-    return method.posterior(state)
+    posterior = method.posterior(state)
+    for text in getattr(posterior, "warnings", ()):
+        warnings.warn(text, InferenceWarning, stacklevel=3)
+    return posterior
 
 
 def stepped(method: Any, model: Any, state: Any, lease: Any, step: int) -> tuple[Any, int]:

@@ -116,8 +116,12 @@ def function_density(model: Any, schema: Schema) -> Density:
     spread = np.full(layout.size, model.prior_scale)
     if model.log_prior is not None:
         curvature = -np.diag(np.asarray(jax.jit(jax.hessian(log_prior))(jnp.asarray(start)), float))
-        # A prior that is flat or not concave at the start says little there.
-        spread = np.where(curvature > spread**-2, np.abs(curvature) ** -0.5, spread)
+        slope = np.asarray(jax.jit(jax.grad(log_prior))(jnp.asarray(start)), float)
+        # Where it is flat or not concave at the start, a prior says little there.
+        concave = curvature > spread**-2.0
+        safe = np.where(concave, curvature, 1.0)
+        start = np.where(concave, start + slope / safe, start)
+        spread = np.where(concave, safe**-0.5, spread)
     functions = log_likelihood, log_prior, layout.arrays, layout.vector
     return Density(columns, start, spread, *functions)
 

@@ -227,7 +227,8 @@ def _derivatives(model: LogDensity, density: Density, basis: np.ndarray) -> Deri
 
         value, found = jax.value_and_grad(near)(jnp.zeros(size, vector.dtype))
         hessian = -jax.hessian(near)(jnp.zeros(size, vector.dtype))
-        parts = jnp.concatenate([found, hessian[first, second] * packing])
+        one = jnp.ones(1, vector.dtype)
+        parts = jnp.concatenate([found, hessian[first, second] * packing, one])
         return jnp.where(jnp.isfinite(value) & jnp.all(jnp.isfinite(parts)), parts, 0.0)
 
     columns, state = (

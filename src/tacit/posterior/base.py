@@ -24,13 +24,16 @@ if TYPE_CHECKING:
 
 
 _TYPES: dict[str, type[Posterior]] = {}  # subclasses by name, for `load`
+_LEAST_ESS, _LARGEST_R_HAT = 100, 1.05  # below and above which a chain has not mixed
 
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
     """Draws of each variable, shaped (chain, draw, ...), the main variable first.
 
-    Nothing in it comes from the raw data except through its releases.
+    Nothing in it comes from the raw data except through its releases. `warnings` are sentences that
+    say why its intervals may be wrong; its certificate has them too. `chained` is whether draws are
+    the states of a chain, one after another.
 
     Where rows that you already have can be predicted for, names mean what they do in scikit-learn:
     `predict` gives each row's most probable class, or the posterior mean of its target;
@@ -48,6 +51,7 @@ class Posterior:
     predicted: Mapping[str, np.ndarray] = field(default_factory=dict)
     constants: Mapping[str, np.ndarray] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    chained: bool = False
 
     def __init_subclass__(cls) -> None:
         _TYPES[cls.__name__] = cls
@@ -98,7 +102,7 @@ class Posterior:
         """
         count = len(next(iter(draws.values())))
         made = cls.of(model, release, Sampling(draws=count, chains=1), draws, labels=labels)
-        return replace(made, noise="tempered")
+        return replace(made, noise="tempered", chained=True).diagnosed()
 
     def warned(self, warnings: tuple[str, ...]) -> Self:
         """Return the posterior with doubts about it, which its certificate has too."""
@@ -108,6 +112,23 @@ class Posterior:
         noted = last.certificate.assuming(tuple(f"warning: {text}" for text in warnings))
         releases = (*rest, replace(last, certificate=noted))
         return replace(self, releases=releases, warnings=self.warnings + warnings)
+
+    def diagnosed(self) -> Self:
+        """Return the draws of a chain, with a warning if they say little about what it is to reach.
+
+        That is where an effective sample size is below 100, or an R-hat of split halves above 1.05.
+        """
+        found = [mixing(draws) for draws in self.draws.values()]
+        ess = min(float(np.nanmin(part["ess"], initial=np.inf)) for part in found)
+        r_hat = max(float(np.nanmax(part["r_hat"], initial=0.0)) for part in found)
+        made = replace(self, chained=True)
+        if ess >= _LEAST_ESS and r_hat <= _LARGEST_R_HAT:
+            return made
+        return made.warned((
+            f"the chain has not mixed: effective sample size {ess:.0f} and R-hat {r_hat:.2f} at "
+            f"worst, where {_LEAST_ESS} and {_LARGEST_R_HAT} would do; intervals may be too narrow "
+            "and in the wrong place",
+        ))  # fmt: skip
 
     @property
     def certificate(self) -> Certificate:
@@ -175,14 +196,23 @@ class Posterior:
         return np.array(self.coords[name])[flat] if name in self.coords else flat
 
     def summary(self, level: float = 0.9) -> pd.DataFrame:
-        """Return the mean, standard deviation and interval of every variable."""
+        """Return the mean, standard deviation and interval of every variable.
+
+        Of draws that are the states of a chain, also the effective sample size `ess` and `r_hat`,
+        by split halves where there is one chain, as ArviZ has them. `attrs["warnings"]` has the
+        posterior's warnings.
+        """
         frames = []
         for variable in self.draws:
             flat = self.flat(variable)
             low, high = self.interval(level, variable)
             columns = summary_columns(flat.mean(axis=0), flat.std(axis=0), low, high, level)
+            if self.chained:
+                columns |= mixing(self.draws[variable])
             frames.append(pd.DataFrame(columns, index=self._labels(variable)))
-        return pd.concat(frames)
+        found = pd.concat(frames)
+        found.attrs["warnings"] = list(self.warnings)
+        return found
 
     def to_arviz(self) -> az.InferenceData:
         """Return the draws and the release as InferenceData, with the privacy facts in `attrs`."""
@@ -224,6 +254,7 @@ class Posterior:
         data.attrs["tacit_dims"] = json.dumps({k: list(v) for k, v in self.dims.items()})
         data.attrs["tacit_coords"] = json.dumps({k: list(v) for k, v in self.coords.items()})
         data.attrs["tacit_kind"] = type(self).__name__
+        data.attrs["tacit_warnings"] = json.dumps([list(self.warnings), self.chained])
         data.attrs["tacit_releases"] = to_json([r.to_dict() for r in self.releases])
         data.to_netcdf(str(path), engine="h5netcdf")
 
@@ -236,6 +267,7 @@ class Posterior:
             facts = data.attrs
             dims = json.loads(facts["tacit_dims"])
             coords = json.loads(facts["tacit_coords"])
+            warned, chained = json.loads(facts["tacit_warnings"])
             return _TYPES.get(facts["tacit_kind"], cls)(
                 draws={k: data["posterior"][k].to_numpy() for k in dims if k in data["posterior"]},
                 dims={name: tuple(names) for name, names in dims.items()},
@@ -251,6 +283,8 @@ class Posterior:
                     str(name): values.to_numpy()
                     for name, values in data.get("constant_data", {}).items()
                 },
+                warnings=tuple(warned),
+                chained=chained,
             )
         except (OSError, KeyError, ValueError) as error:
             raise FileError(f"Cannot read {path} as a saved posterior.") from error
@@ -262,7 +296,8 @@ class Posterior:
         stamp = self.certificate.data
         if stamp == "private":
             stamp = f"private: epsilon {self.certificate.epsilon}, delta {self.certificate.delta}"
-        return f"Posterior({self.model['model']}, {chains} x {draws} draws, {stamp})"
+        doubts = "".join(f"\n  warning: {text}" for text in self.warnings)
+        return f"Posterior({self.model['model']}, {chains} x {draws} draws, {stamp}){doubts}"
 
     def flat(self, variable: str | None = None) -> np.ndarray:
         """Return the draws of a variable (default: the main one), all chains concatenated."""
@@ -321,6 +356,22 @@ def summary_columns(mean: Any, sd: Any, low: Any, high: Any, level: float) -> di
     return {"mean": np.ravel(mean), "sd": np.ravel(sd)} | {
         name: np.ravel(end) for name, end in zip(ends, (low, high), strict=True)
     }
+
+
+def mixing(draws: np.ndarray) -> dict[str, np.ndarray]:
+    """Return effective sample sizes and R-hats of draws (chain, draw, ...), by ArviZ."""
+    az = load_arviz()
+    if draws.shape[1] < 4:
+        unknown = np.full(draws[0, 0].size, np.nan)
+        return {"ess": unknown, "r_hat": unknown}
+    parts = draws.reshape(*draws.shape[:2], -1)
+    halves = np.concatenate(np.array_split(parts[:, : parts.shape[1] // 2 * 2], 2, axis=1))
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        each = [halves[:, :, i] for i in range(halves.shape[2])]
+        ess = [float(az.ess(part)) for part in each]
+        r_hat = [float(az.rhat(part)) for part in each]
+    return {"ess": np.array(ess), "r_hat": np.array(r_hat)}
 
 
 def log_mean(logs: np.ndarray) -> np.ndarray:

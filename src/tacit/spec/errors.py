@@ -62,3 +62,7 @@ class OverBudgetError(TacitError):
             f"Over budget: requested {requested}, remaining {remaining}. "
             "No data were read and no budget was spent."
         )
+
+
+class InferenceWarning(UserWarning):
+    """Intervals may be wrong: a chain has not mixed, or noise hides what they rest on."""

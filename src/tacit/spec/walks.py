@@ -119,9 +119,9 @@ class Derivatives:
         From a row and a state of the parameters, a basis and `constants` to basis' g, g the
         gradient of the row's log-likelihood.
     hessian
-        The same, and after it the negative Hessian basis' H basis, packed as in
-        `tacit.spec.packing` and divided by the root of the number of parameters, so that the two
-        parts are about equally long where a record has a curvature of 1.
+        The same; after it the negative Hessian basis' H basis, packed as in `tacit.spec.packing`
+        and divided by the root of the number of parameters, so that the two parts are about equally
+        long where a record has a curvature of 1; and a 1, by which rows are counted.
     columns
         The columns of a row.
     frame
@@ -160,7 +160,7 @@ class Derivatives:
     def question(self, frame: Frame, clip: float, *, hessian: bool = False) -> BoundedSum:
         """Ask for the gradient at the origin of a frame in its coordinates; and the Hessian."""
         kernel = self.hessian if hessian else self.gradient
-        size = self.size + packed_size(self.size) if hessian else self.size
+        size = self.size + packed_size(self.size) + 1 if hessian else self.size
         precision = kernel.state[0][0] if isinstance(kernel, Program) else "float64"
         place = frame.origin.astype(precision), frame.basis.astype(precision)
         state = (*place, *self.constants)
