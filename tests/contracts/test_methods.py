@@ -136,7 +136,8 @@ def test_a_study_plans_pays_once_and_is_replayed(method, name, data, tmp_path):
             float(planned.cost.epsilon), rel=1e-9
         )
     summary = pd.read_csv(tmp_path / "results" / "it" / "summary.csv", index_col=0)
-    assert summary.notna().to_numpy().all()
+    known = summary.drop(columns=["ess", "r_hat"], errors="ignore")  # unknown of a few draws
+    assert known.notna().to_numpy().all()
     assert "epsilon" in str(planned)
     assert planned.tiers[0] == "statistics"
     assert asdict(planned)["steps"] >= 1

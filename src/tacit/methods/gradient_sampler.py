@@ -57,6 +57,7 @@ import numpy as np
 from tacit.accounting import gaussian_mu, sensitivity_factor
 from tacit.accounting.plans import least_noise
 from tacit.infer.linearised import Linearised, inverse_root
+from tacit.infer.newton import curvature_of
 from tacit.methods.method import Spending, Task
 from tacit.methods.pilots import Pilots, begun, disagree, pilot_steps, posterior_of
 from tacit.spec.budget import Budget, Number
@@ -78,6 +79,7 @@ from tacit.spec.walks import Gradients
 _RELAXATIONS = 40
 # With pilot queries a chain begins at the mode, and draws are not what it is for.
 _RELAXATIONS_NEAR = 5
+_STRAYED = 8.0  # how far such a chain may be from the mode, in standard deviations
 _BURNT = 0.2  # share of the steps whose gradients do not count
 _FAR = 1e12
 _EVERYONE = Everyone()
@@ -324,6 +326,10 @@ class GradientSampler:
         with np.errstate(all="ignore"):
             rng = state.task.rng(state.step)
             at = self.step(state.at, release, setting, sizes[state.step], rng)
+        if state.pilots is not None:
+            spread = math.sqrt(at.theta.size * setting.temperature / setting.precision)
+            if not np.linalg.norm(at.theta) < _STRAYED * spread:  # begins again at the mode
+                at = self.begin(np.zeros_like(at.theta))
         if not np.abs(at.theta).max() < _FAR:
             spent = added(*state.paid)
             charged = f"Epsilon {spent.epsilon}, delta {spent.delta} had been charged for all steps"
@@ -361,14 +367,16 @@ class GradientSampler:
         pilots = state.pilots
         frame, size = pilots.frame, pilots.derivatives.size
         if pilots.done:
-            law, prior = (
-                pilots.law,
-                frame.basis.T @ pilots.derivatives.prior_precision @ frame.basis,
-            )
+            law, derivatives = pilots.law, pilots.derivatives
+            precision = derivatives.prior_precision
+            if derivatives.log_prior is not None:  # its curvature here, which may be far larger
+                here = curvature_of(derivatives.log_prior_gradient, frame.origin)
+                precision = precision + here
+            prior = frame.basis.T @ precision @ frame.basis
             # One in every direction: the posterior's precision over n.
             turn = inverse_root((law.hessian + prior) / pilots.n)
-            mode = np.linalg.solve(law.hessian + prior, law.gradient + prior @ pilots.prior_off)
-            frame = frame.moved(mode, turn)
+            pull = frame.basis.T @ derivatives.log_prior_gradient(frame.origin)
+            frame = frame.moved(np.linalg.solve(law.hessian + prior, law.gradient + pull), turn)
         clip = pilots.clip(math.sqrt(size) + 6, pilots.widened)
         gradients = pilots.derivatives.gradients(frame, clip, curvature=1.0)
         question = self.extended(gradients.question)

@@ -124,11 +124,6 @@ class Pilots:
         return Linearised.of(self.observed, self.n)
 
     @property
-    def prior_off(self) -> np.ndarray:
-        """The prior's mean in the coordinates of the frame."""
-        return self.frame.coordinates(self.derivatives.prior_mean)
-
-    @property
     def warnings(self) -> tuple[str, ...]:
         """What makes the law doubtful, in sentences."""
         law, size = self.law, self.derivatives.size
