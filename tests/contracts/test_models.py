@@ -382,12 +382,6 @@ def test_strange_data_are_no_error_in_steps(name, kind):
         assert np.all(np.isfinite(posterior.summary()))
 
 
-@pytest.mark.parametrize("name", {**STEPWISE, **CODE})
-def test_a_model_without_the_density_of_its_prior_says_so(name):
-    with pytest.raises(tacit.errors.ModelError, match=f"which {name} has not"):
-        tacit.with_prior(stepwise(name), lambda draws: np.zeros(120))
-
-
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_much_budget_meets_no_noise(name):
     """At epsilon 10^4 the private posterior is the non-private one, under every kind of schema."""
@@ -553,6 +547,53 @@ def test_another_prior_is_free(name):
 
     tacit.with_prior(posterior, tilted, seed=1)
     assert behind.remaining == left
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_same_prior_and_its_truncations_are_taken_or_the_model_refused(name):
+    posterior = fitted(name, **({} if name in CODE else {"draws": 300}))
+    model, (release,) = ALL[name], posterior.releases
+    main = next(iter(posterior.draws))
+    first = posterior.flat().reshape(len(posterior.flat()), -1)[:, 0]
+    median = np.median(first)
+
+    def same(draws):
+        return model.log_prior(draws, release) + 3.0
+
+    def cut(draws):
+        below = draws[main].reshape(len(draws[main]), -1)[:, 0] < median
+        return np.where(below, same(draws), -np.inf)
+
+    def likelier_above(draws):  # two weights, and no tail
+        above = draws[main].reshape(len(draws[main]), -1)[:, 0] > median
+        return same(draws) + np.where(above, np.log(3.0), 0.0)
+
+    if name not in EXAMPLES:
+        with pytest.raises(tacit.errors.ModelError) as refused:
+            tacit.with_prior(posterior, same)
+        assert str(refused.value) == (
+            f"Expected a model that has the density of its prior, which {name} has not: fit it "
+            "again with another prior."
+        )
+        return
+    tied = np.isclose(first, median, rtol=0, atol=1e-9).mean()
+    for prior, share in ((same, 0.5), (cut, 0.0), (likelier_above, 0.75)):
+        again = tacit.with_prior(posterior, prior, seed=1).flat()
+        above = (again.reshape(len(again), -1)[:, 0] > median).mean()
+        # a share of so many draws, each drawn by itself: wrong once in 10^9
+        assert abs(above - share) <= 3 / np.sqrt(len(again)) + tied
+
+
+def test_a_prior_without_mass_or_in_the_tail_is_refused_in_words():
+    posterior = fitted("NormalMean", draws=500)
+    top = np.sort(posterior.flat())[-10]
+    with pytest.raises(tacit.errors.ModelError, match="it is at 9 of 1000"):
+        tacit.with_prior(posterior, lambda d: np.where(d["mean"] > top, 0.0, -np.inf))
+    with pytest.raises(tacit.errors.ModelError, match="Pareto k"):
+        tacit.with_prior(posterior, lambda d: 1e4 * d["mean"])
+    for wrong in (np.nan, np.inf):
+        with pytest.raises(tacit.errors.ModelError, match="each finite or -inf"):
+            tacit.with_prior(posterior, lambda d, wrong=wrong: np.full(len(d["mean"]), wrong))
 
 
 def grid_means(log, at):
