@@ -7,6 +7,7 @@ import json
 from dataclasses import replace
 from functools import cache
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -245,6 +246,36 @@ def test_draws_from_no_data_are_no_error(name, n):
             assert np.all(np.isfinite(posterior.summary()))
 
 
+@pytest.mark.parametrize("name", ALL)
+def test_an_exponential_mechanism_advises_what_the_model_takes(name):
+    """In words that can be copied: what is advised is accepted, and what can fit exists."""
+    model = DRAWN[name][0] if name in DRAWN else ALL[name]
+    known = public("replace_one", (("default", True),), 50)
+    for delta in (0, 1e-5):
+        with pytest.raises(tacit.errors.ModelError) as refused:
+            tacit.fit(model, known, tacit.queries.Exponential(1, delta))
+        said = str(refused.value)
+        if "cannot be fitted by Exponential" in said:
+            assert not hasattr(model, "draw_query")
+            assert not hasattr(model, "likelihood")
+            names = said.split("it can by ")[1].removesuffix(".").split(", ")
+            assert all(eval(each, {"tacit": tacit}) for each in names)
+            continue
+        advice = said.split(": write ")[1].removesuffix(".")
+        how = eval(advice, {"tacit": tacit})
+        assert delta == 0 or float(how.delta) == delta
+        assert tacit.fit(model, known, how, seed=1).draws
+
+
+def test_a_model_that_a_draw_cannot_be_made_of_says_why():
+    known = public("replace_one", (("default", True),), 50)
+    with pytest.raises(tacit.errors.ModelError, match=r"of a draw\. Expected .*prior_sd="):
+        tacit.fit(ALL["LinearRegression"], known, tacit.queries.Exponential(1))
+    walks = SimpleNamespace(walk=None, walk_posterior=None)  # no statistics, no derivatives
+    with pytest.raises(tacit.errors.ModelError, match="by a Budget; it can by .*PrivateMetropolis"):
+        tacit.fit(walks, known, tacit.Budget(1, 1e-6))
+
+
 def test_every_model_has_an_example():
     assert {*EXAMPLES, *STEPWISE} == set(MODELS)
     assert all(hasattr(model, "query") for model in EXAMPLES.values())
@@ -368,9 +399,10 @@ def test_predictions_mean_the_same_everywhere(name):
 @pytest.mark.parametrize("n", [0, 1])
 @pytest.mark.parametrize("name", {**STEPWISE, **CODE})
 def test_few_rows_are_no_error_in_steps(name, n):
-    for neighbours, noise in (("add_remove", "aware"), ("add_remove", "plugin")):
+    for neighbours, noise in product(RELATIONS, ("aware", "plugin")):
         options = {"noise": noise} if name not in CODE else {}
-        posterior = stepwise(name, neighbours=neighbours, n=n, **options)
+        given = {"max_units": None} if neighbours == "replace_one" else {}
+        posterior = stepwise(name, neighbours=neighbours, n=n, options=given, **options)
         assert np.all(np.isfinite(posterior.summary()))
 
 
