@@ -364,7 +364,7 @@ def _plan(parts: tuple[_Part, ...], multiplier: float, delta: Any) -> Plan:
 
 def _check_clamped(question: BoundedSum, task: Task) -> None:
     """Refuse to clamp sums that may be negative, or whose noise the model accounts for."""
-    if any(bound.geometry == "free" for bound in question.bounds):
+    if any(bound.geometry in ("free", "outer") for bound in question.bounds):
         name = type(task.model).__name__
         raise ModelError(f"Expected clamp_steps=False: sums of {name} may be negative.")
     if task.sampling.noise == "aware":
