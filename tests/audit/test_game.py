@@ -59,6 +59,8 @@ TITLES = (
     "Beta draw, replace_one: temperature of add_remove",
     "Dirichlet draw, add_remove: half the temperature",
     "Dirichlet draw, replace_one: temperature of add_remove",
+    "draw of a network's tables, add_remove: half the temperature",
+    "draw of a network's tables, replace_one: temperature of add_remove",
     "choice, add_remove: half the temperature",
     "choice, replace_one: temperature of add_remove",
     "choice among annealed runs, two rows a unit, replace_one: temperature of add_remove",

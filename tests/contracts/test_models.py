@@ -204,7 +204,10 @@ DRAWN = {
     "DirichletCategorical": (EXAMPLES["DirichletCategorical"], 0.05, 0),
     "NormalMean": (EXAMPLES["NormalMean"], None, 0),
     "LinearRegression": (tacit.LinearRegression("y", ["x"], prior_sd=1.0), 2.0, 1e-6),
+    "NaiveBayes": (EXAMPLES["NaiveBayes"], 0.05, 0),
+    "BayesNet": (EXAMPLES["BayesNet"], 0.05, 0),
 }
+TEMPERED = ("NaiveBayes", "BayesNet")  # the draws that were paid for, and no others
 
 
 def drawn(name, neighbours, options, n=600, *, several=False, **sampling):
@@ -217,7 +220,8 @@ def drawn(name, neighbours, options, n=600, *, several=False, **sampling):
     if several:
         how = tacit.OnePosteriorSample(2, 1e-6, draws=3, truncation=truncation, temper_prior=True)
     capped = {"max_units": 2000, **options} if neighbours == "add_remove" else options
-    return fit(model, how, neighbours, capped, n, **{"draws": 20, **sampling})
+    given = {"draws": None, "chains": None} if name in TEMPERED else {"draws": 20}
+    return fit(model, how, neighbours, capped, n, **{**given, **sampling})
 
 
 def test_every_model_that_can_be_drawn_is_listed():

@@ -25,6 +25,7 @@ from tacit.spec.draws import (
     ConjugateDraw,
     DrawLaw,
     TruncatedDirichlet,
+    TruncatedTables,
 )
 from tacit.spec.errors import BudgetError
 from tacit.spec.hidden_states import Panel, StatePaths
@@ -48,6 +49,10 @@ def draw_range(law: DrawLaw, schema: Schema) -> float:
             # proof: draw-range. One row's log-probability lies between log a0 and the log of
             # what the other levels leave; a replaced row moves two of them, against each other.
             one = _width(len(prior), least)
+            pair = 2 * one
+        case TruncatedTables(families=families, truncation=least):
+            # proof: draw-tables-range. A row has a term in each family, and these add up.
+            one = math.fsum(_width(len(schema[family[-1]].labels), least) for family in families)
             pair = 2 * one
         case BoundedNormal(sd=sd, low=low, high=high):
             # proof: draw-normal-range
@@ -79,7 +84,7 @@ def draw_gradient(law: DrawLaw, schema: Schema) -> tuple[float, float]:
     Infinite where the posterior is not strongly log-concave whatever the data.
     """
     match law:
-        case TruncatedDirichlet():
+        case TruncatedDirichlet() | TruncatedTables():
             return math.inf, 1.0
         case BoundedNormal(sd=sd, prior=(_, prior_sd), low=low, high=high):
             # proof: draw-normal-gradient

@@ -7,11 +7,11 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 from tacit.methods.density_sample import density_query
-from tacit.methods.method import OneQuestion, Spending, Task
+from tacit.methods.method import Once, OneQuestion, Spending, Task
 from tacit.spec.budget import Number
 from tacit.spec.checks import set_fields, whole_number
 from tacit.spec.density import DensityDraw
-from tacit.spec.draws import MOST_DRAWS, ConjugateDraw
+from tacit.spec.draws import MOST_DRAWS, ConjugateDraw, TruncatedTables
 from tacit.spec.errors import ModelError
 from tacit.spec.logistic import LogisticDraw
 from tacit.spec.mechanisms import Exponential
@@ -53,9 +53,9 @@ class OnePosteriorSample(OneQuestion):
 
     Notes
     -----
-    A draw from a log-likelihood is not corrected for its temperature, and stamped "tempered": it is
-    a sample of a law that is wider than the posterior, and an interval made of a few such draws is
-    not calibrated.
+    A draw from a log-likelihood, or of the tables of a network (`BayesNet`, `NaiveBayes`), is not
+    corrected for its temperature, and stamped "tempered": it is a sample of a law that is wider
+    than the posterior, and an interval made of a few such draws is not calibrated.
     """
 
     epsilon: Number | None = None
@@ -78,9 +78,10 @@ class OnePosteriorSample(OneQuestion):
         return Exponential(self.epsilon, self.delta)
 
     def plan(self, task: Task) -> Spending:
-        if self._by_likelihood(task.model) or hasattr(task.model, "logistic"):
+        query = self.query(task)
+        if not isinstance(query, ConjugateDraw) or isinstance(query.law, TruncatedTables):
             task.refuse_draws(self, "draws=")  # they are not corrected for temperature
-        return super().plan(task)
+        return Spending((Once(self.mechanism),), (query,))
 
     def query(self, task: Task) -> ConjugateDraw | LogisticDraw | DensityDraw:
         """The draw to ask for."""

@@ -59,19 +59,43 @@ class TruncatedDirichlet(Record):
             raise QueryError(
                 f"Expected prior={self.prior!r} to be 2 to {MOST_LEVELS} numbers from 1e-6 to 1e9."
             )
-        if not is_number(self.truncation):
-            raise QueryError(
-                f"Expected truncation, the smallest probability of a draw, for example "
-                f"truncation=0.05; got {self.truncation!r}."
-            )
-        levels, truncation = len(prior), float(self.truncation)
-        # A millionth of room, so that points of the grid lie inside.
-        if not LEAST_TRUNCATION <= truncation <= (1 - 1e-6) / levels:
-            raise QueryError(
-                f"Expected {LEAST_TRUNCATION:g} <= truncation={truncation} < 1/{levels}, "
-                f"since {levels} probabilities sum to one."
-            )
+        truncation = checked_truncation(self.truncation, len(prior))
         set_fields(self, prior=tuple(map(float, prior)), truncation=truncation)
+
+
+@dataclass(frozen=True)
+class TruncatedTables(Record):
+    """Probabilities of a network's columns given their parents, each at least `truncation`.
+
+    Parameters
+    ----------
+    families
+        For each column of the network its parents, and then the column itself. A row counts for a
+        family if it has a value in all of its columns.
+    prior
+        The concentration of the Dirichlet prior of a column given any levels of its parents.
+    truncation
+        The smallest probability the draw can have: 1e-4 <= truncation < 1 / levels, for the column
+        with most levels.
+    """
+
+    families: tuple[tuple[str, ...], ...]
+    prior: float
+    truncation: float
+
+    def __post_init__(self) -> None:
+        given = self.families if isinstance(self.families, (tuple, list)) else ()
+        if not given:
+            raise QueryError('Expected families of columns, such as (("ward", "smoker"),).')
+        families = tuple(distinct_columns(family) for family in given)
+        if len({family[-1] for family in families}) < len(families):
+            raise QueryError("Expected each column to have one family.")
+        set_fields(
+            self,
+            families=families,
+            prior=number(self.prior, "prior", 1e-6, 1e9),
+            truncation=checked_truncation(self.truncation, 2),
+        )
 
 
 @dataclass(frozen=True)
@@ -150,7 +174,7 @@ class BallRegression(Record):
             raise QueryError(f"Expected scale={self.scale} of at most 10,000 sd={self.sd}.")
 
 
-DrawLaw = TruncatedDirichlet | BoundedNormal | BallRegression
+DrawLaw = TruncatedDirichlet | TruncatedTables | BoundedNormal | BallRegression
 
 
 @dataclass(frozen=True)
@@ -184,3 +208,19 @@ class ConjugateDraw(Record):
             )
         whole_number(self.draws, "draws", most=MOST_DRAWS, error=QueryError)
         one_of(self.temper_prior, "temper_prior", (True, False))
+
+
+def checked_truncation(truncation: Any, levels: int) -> float:
+    """The smallest probability of a draw, as a float; there is no default."""
+    if not is_number(truncation):
+        raise QueryError(
+            f"Expected truncation, the smallest probability of a draw, for example "
+            f"truncation=0.05; got {truncation!r}."
+        )
+    # A millionth of room, so that points of the grid lie inside.
+    if not LEAST_TRUNCATION <= truncation <= (1 - 1e-6) / levels:
+        raise QueryError(
+            f"Expected {LEAST_TRUNCATION:g} <= truncation={truncation} < 1/{levels}, "
+            f"since {levels} probabilities sum to one."
+        )
+    return float(truncation)
