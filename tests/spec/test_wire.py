@@ -98,7 +98,10 @@ QUERY = {
     | st.builds(several, NUMBER)
     | NUMBER.map(lambda t: queries.BoundedSum(PROGRAM, "x", size=1, clip=1, state=np.array([t]))),
     "ConjugateDraw": st.builds(
-        queries.ConjugateDraw, DIRICHLET | TABLES | NORMAL | BALL, st.integers(1, 1000), st.booleans()
+        queries.ConjugateDraw,
+        DIRICHLET | TABLES | NORMAL | BALL,
+        st.integers(1, 1000),
+        st.booleans(),
     ),
     "LogisticDraw": st.builds(queries.LogisticDraw, LAW, st.integers(1, 9), st.booleans()),
     "LogisticMinimum": st.builds(

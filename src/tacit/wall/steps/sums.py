@@ -138,7 +138,7 @@ def _checked_state(query: BoundedSum, columns: tuple[Column, ...]) -> tuple[np.n
                 raise QueryError(f"No kernel {name!r}; there are {', '.join(KERNELS)}.")
             geometry = query.bounds[0].geometry
             if isinstance(kernel, DocumentKernel) and geometry in ("box", "outer"):
-                raise QueryError(f"Expected no {geometry!r} for a kernel of documents.")
+                raise QueryError(f'Expected another geometry than "{geometry}" for documents.')
             state = kernel.frozen(query.state)
             # proof: kernels. No index of the compiled code can fall outside what it is given.
             kernel.check(state, columns, [bound.shape for bound in query.bounds])
