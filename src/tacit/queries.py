@@ -5,6 +5,7 @@ from tacit.spec.density import Ball, Box, DensityDraw, Likelihood, Points
 from tacit.spec.draws import (
     BallRegression,
     BoundedNormal,
+    BoundedRate,
     ConjugateDraw,
     TruncatedDirichlet,
     TruncatedTables,
@@ -24,6 +25,7 @@ __all__ = [
     "BallRegression",
     "Bound",
     "BoundedNormal",
+    "BoundedRate",
     "BoundedSum",
     "Box",
     "Choice",

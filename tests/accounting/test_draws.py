@@ -10,8 +10,9 @@ import pytest
 
 from tacit.accounting import exponential_epsilon
 from tacit.accounting.draws import calibrate_draw, draw_range, range_of_each
-from tacit.spec.columns import Categorical
-from tacit.spec.draws import ConjugateDraw, TruncatedDirichlet, TruncatedTables
+from tacit.laws.bounded_rates import statistics
+from tacit.spec.columns import Categorical, Integer, Real
+from tacit.spec.draws import BoundedRate, ConjugateDraw, TruncatedDirichlet, TruncatedTables
 from tacit.spec.errors import BudgetError
 from tacit.spec.mechanisms import Exponential
 from tacit.spec.plan import Steps
@@ -99,6 +100,33 @@ def test_the_range_of_a_network_is_the_largest_over_all_units(rows):
         worst = max(spread(unit, other) for unit in units for other in others)
         assert worst <= claimed
         assert worst == pytest.approx(claimed, rel=1e-9)
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize(
+    ("law", "column"),
+    [
+        (BoundedRate("x", "poisson", (1.0, 1.0), 0.2, 9.0), Integer("x", 0, 5)),
+        (BoundedRate("x", "poisson", (1.0, 1.0), 3.0, 4.0), Integer("x", 0, 2)),
+        (BoundedRate("x", "exponential", (2.0, 1.0), 0.01, 3.0), Real("x", 0, 5)),
+    ],
+)
+def test_the_range_of_a_rate_is_the_largest_over_all_units(law, column, rows):
+    """A unit's rows have any values or none: sums of values and how many there are."""
+    at = np.log(np.geomspace(law.low, law.high, 801))
+    theta, partition = statistics(law.family, at, column.high)
+    units = [
+        (count, total)
+        for count in range(rows + 1)
+        for total in np.linspace(0, count * column.high, 5 * count + 1)
+    ]
+    changes = [total * theta - count * partition for count, total in units]
+    for relation in RELATIONS:
+        claimed = draw_range(law, described(column, relation, rows))
+        others = changes if relation == "replace_one" else [0.0]
+        worst = max(np.ptp(one - other) for one in changes for other in others)
+        assert worst <= claimed
+        assert worst == pytest.approx(claimed, rel=1e-5)  # points of a coarser list
 
 
 def _largest(counts, least):

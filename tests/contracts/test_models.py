@@ -206,8 +206,11 @@ DRAWN = {
     "LinearRegression": (tacit.LinearRegression("y", ["x"], prior_sd=1.0), 2.0, 1e-6),
     "NaiveBayes": (EXAMPLES["NaiveBayes"], 0.05, 0),
     "BayesNet": (EXAMPLES["BayesNet"], 0.05, 0),
+    "GammaPoisson": (EXAMPLES["GammaPoisson"], None, 0),
+    "GammaExponential": (EXAMPLES["GammaExponential"], (0.01, 1.0), 0),
 }
-TEMPERED = ("NaiveBayes", "BayesNet")  # the draws that were paid for, and no others
+# Their posterior is the draws that were paid for, and no others.
+TEMPERED = ("NaiveBayes", "BayesNet", "GammaPoisson", "GammaExponential")
 
 
 def drawn(name, neighbours, options, n=600, *, several=False, **sampling):

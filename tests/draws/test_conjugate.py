@@ -11,6 +11,7 @@ import tacit
 from tacit.accounting.draws import GRID, draw_range
 from tacit.draws.conjugate import to_grid
 from tacit.draws.draw import uniforms
+from tacit.methods.method import Task
 from tacit.wall.noise import os_entropy
 from tests.conftest import without_note
 
@@ -327,3 +328,50 @@ def test_a_network_of_other_families_is_refused():
         tacit.fit(model, home, tacit.OnePosteriorSample(1, truncation=0.05), draws=5)
     with pytest.raises(tacit.errors.ModelError, match=r"truncation=0\.05"):
         tacit.fit(model, home, tacit.OnePosteriorSample(1))
+
+
+@pytest.mark.parametrize("family", ["poisson", "exponential"])
+def test_rates_are_drawn_near_the_posterior_at_temperature_one(family):
+    """Against the exact posterior of the same rows, whose likelihood knows the cap too."""
+    rng = np.random.default_rng(2)
+    if family == "poisson":
+        model, column = tacit.GammaPoisson("x", prior=(2, 1)), tacit.Integer("x", 0, 9)
+        data = {"x": rng.poisson(4, 300)}
+    else:
+        model, column = tacit.GammaExponential("x", prior=(2, 9)), tacit.Real("x", 0, 9)
+        data = {"x": rng.exponential(4, 300)}
+    home = tacit.Public(data, tacit.Schema(column, neighbours="replace_one"), seed=1)
+    query = tacit.OnePosteriorSample(1, truncation=(0.05, 10), draws=1000).query(
+        Task(model, home.schema)
+    )
+    drawn = model.posterior(home.release(query, tacit.Exact()))
+    exact = tacit.fit(model, home, tacit.Exact(), seed=2, draws=2000)
+    assert drawn.noise == "tempered"
+    assert kstest(drawn.flat(), exact.flat()).pvalue > 1e-6
+    with pytest.raises(tacit.errors.ModelError, match="answers"):
+        tacit.GammaPoisson("y").posterior(home.release(query, tacit.Exact()))
+
+
+@pytest.mark.parametrize(
+    ("law", "says"),
+    [
+        (("x", "poisson", (1.0, 1.0), 2.0, 1.0), "low=2.0 < high=1.0"),
+        (("x", "poisson", (1.0, 1.0), 0.0, 1.0), "low"),
+        (("x", "poisson", (1.0,), 0.1, 1.0), "prior"),
+        (("x", "poisson", (1.0, -1.0), 0.1, 1.0), "prior"),
+        (("x", "normal", (1.0, 1.0), 0.1, 1.0), "family"),
+        (("below", "exponential", (1.0, 1.0), 0.1, 1.0), "from 0"),
+        (("x", "exponential", (1.0, 1.0), 0.1, 1e11), "nearer"),
+    ],
+)
+def test_senseless_rates_cost_nothing(law, says):
+    columns = tacit.Integer("x", 0, 9), tacit.Real("below", -1, 1)
+    described = tacit.Schema(*columns, neighbours="replace_one")
+    empty = {"x": [], "below": []}
+    home = tacit.Wall(empty, described, budget=tacit.Budget(9), ledger=":memory:")
+    with pytest.raises(tacit.TacitError, match=says):
+        home.release(
+            tacit.queries.ConjugateDraw(tacit.queries.BoundedRate(*law)),
+            tacit.queries.Exponential(1),
+        )
+    assert home.remaining.epsilon == 9

@@ -67,6 +67,14 @@ NORMAL = st.builds(
     queries.BoundedNormal, st.just("x"), POSITIVE, st.tuples(NUMBER, POSITIVE), NUMBER,
     st.just(2e3),
 ) | st.just(queries.BoundedNormal("x", 1.0, (0.0, 1.0), -np.inf, np.inf))  # fmt: skip
+RATE = st.builds(
+    queries.BoundedRate,
+    st.just("x"),
+    st.sampled_from(["poisson", "exponential"]),
+    st.tuples(POSITIVE, POSITIVE),
+    POSITIVE,
+    st.just(2e3),
+)
 BALL = st.builds(
     queries.BallRegression,
     st.just("x"),
@@ -99,7 +107,7 @@ QUERY = {
     | NUMBER.map(lambda t: queries.BoundedSum(PROGRAM, "x", size=1, clip=1, state=np.array([t]))),
     "ConjugateDraw": st.builds(
         queries.ConjugateDraw,
-        DIRICHLET | TABLES | NORMAL | BALL,
+        DIRICHLET | TABLES | NORMAL | RATE | BALL,
         st.integers(1, 1000),
         st.booleans(),
     ),

@@ -17,11 +17,13 @@ import numpy as np
 from tacit.accounting.bounded_range import exponential_epsilon, optimal_delta
 from tacit.accounting.calibrate import Calibration
 from tacit.accounting.gaussian import gaussian_epsilon, gaussian_mu
+from tacit.laws import bounded_rates
 from tacit.spec.budget import Budget, round_up
 from tacit.spec.density import DensityDraw, Points
 from tacit.spec.draws import (
     BallRegression,
     BoundedNormal,
+    BoundedRate,
     ConjugateDraw,
     DrawLaw,
     TruncatedDirichlet,
@@ -59,6 +61,13 @@ def draw_range(law: DrawLaw, schema: Schema) -> float:
             least, most = bounds_of(schema[law.column])
             one = max(_spread(x, low, high) for x in (least, most)) / (2 * sd**2)
             pair = max((high - low) * (most - least) / sd**2, one)
+        case BoundedRate(family=family):
+            # proof: draw-rate-range. Over the very points that can be drawn.
+            _, cap = bounds_of(schema[law.column])
+            at = bounded_rates.log_rates(law.low, law.high)
+            theta, partition = bounded_rates.statistics(family, at, cap)
+            one = float(max(np.ptp(partition), np.ptp(cap * theta - partition)))
+            pair = max(cap * float(np.ptp(theta)), one)
         case BallRegression():
             return math.inf
     by_unit = pair if schema.neighbours == "replace_one" else one
@@ -84,7 +93,7 @@ def draw_gradient(law: DrawLaw, schema: Schema) -> tuple[float, float]:
     Infinite where the posterior is not strongly log-concave whatever the data.
     """
     match law:
-        case TruncatedDirichlet() | TruncatedTables():
+        case TruncatedDirichlet() | TruncatedTables() | BoundedRate():
             return math.inf, 1.0
         case BoundedNormal(sd=sd, prior=(_, prior_sd), low=low, high=high):
             # proof: draw-normal-gradient
@@ -103,6 +112,11 @@ def draw_gradient(law: DrawLaw, schema: Schema) -> tuple[float, float]:
     return schema.max_rows_per_unit * by_unit * _ROUNDING, curvature
 
 
+def draw_grid(law: DrawLaw) -> float:
+    """The grid of what is released."""
+    return 1 / bounded_rates.PIECES if isinstance(law, BoundedRate) else GRID
+
+
 def calibrate_draw(mechanism: Exponential, query: ConjugateDraw, schema: Schema) -> Calibration:
     """The lowest temperature, at least 1, at which the draws keep what is promised.
 
@@ -112,7 +126,7 @@ def calibrate_draw(mechanism: Exponential, query: ConjugateDraw, schema: Schema)
     span, (gradient, curvature) = draw_range(query.law, schema), draw_gradient(query.law, schema)
     alternatives = []
     if math.isfinite(span):
-        alternatives.append(by_range(mechanism, span, query.draws, GRID))
+        alternatives.append(by_range(mechanism, span, query.draws, draw_grid(query.law)))
     if math.isfinite(gradient) and mechanism.delta > 0:
         # proof: draw-gradient. A draw is mu-GDP, several with sqrt(draws) as much.
         mu = gradient / math.sqrt(curvature) * math.sqrt(query.draws)

@@ -23,16 +23,18 @@ from tacit.draws.conjugate import (
     ConjugateAnswer,
     concentration,
     normal_law,
+    rate_weights,
     regression_law,
     resolve_draw,
 )
 from tacit.laws import truncated_normal
 from tacit.laws.truncated_dirichlet import log_kernel
 from tacit.sources.data import open_data
-from tacit.spec.columns import Categorical, Column, Real
+from tacit.spec.columns import Categorical, Column, Integer, Real
 from tacit.spec.draws import (
     BallRegression,
     BoundedNormal,
+    BoundedRate,
     ConjugateDraw,
     DrawLaw,
     TruncatedDirichlet,
@@ -46,6 +48,10 @@ from tacit.wall.statistics.statistic import Statistic
 _SMALL, _LARGE = 6, 1000
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
 _HALF, _OF_ADD = "half the temperature", "temperature of add_remove"
+
+
+_COUNTS = BoundedRate("x", "poisson", (1.0, 1.0), 0.3, 3.0)
+_WAITS = BoundedRate("x", "exponential", (1.0, 1.0), 0.2, 2.0)
 
 
 def coefficient_games() -> list[Game]:
@@ -76,6 +82,14 @@ def draw_games() -> list[Game]:
         _levels_game("Dirichlet draw", 3, swap, _OF_ADD),
         _tables_game(add, _HALF),
         _tables_game(swap, _OF_ADD),
+        _game("draw of a rate of counts", _COUNTS, Integer("x", 0, 3), add, _rate_loss,
+              rates_p_value, _HALF),
+        _game("draw of a rate of counts", _COUNTS, Integer("x", 0, 3), swap, _rate_loss,
+              rates_p_value, _HALF),
+        _game("draw of a rate of waits", _WAITS, Real("x", 0, 3), add, _rate_loss,
+              rates_p_value, _HALF),
+        _game("draw of a rate of waits", _WAITS, Real("x", 0, 3), swap, _rate_loss,
+              rates_p_value, _HALF),
     ]  # fmt: skip
 
 
@@ -214,6 +228,39 @@ def _levels_loss(resolved: ConjugateAnswer, temperature: float) -> float:
 
     relation = resolved.schema.neighbours
     return largest_loss(log_law, _all_small(levels), np.eye(levels), relation)
+
+
+def _rate_law(resolved: ConjugateAnswer, counts: np.ndarray, temperature: float) -> np.ndarray:
+    """Log-probabilities of all rates, for each row of counts (rows at 0, rows at the cap)."""
+    each = []
+    for none, most in counts[:, :2].astype(float):
+        moments = np.array([[none + most, most - none], [most - none, 0.0]])
+        log = rate_weights(resolved.query, moments, temperature, resolved.schema)
+        each.append(log - logsumexp(log))
+    return np.array(each)
+
+
+def _rate_loss(resolved: ConjugateAnswer, temperature: float) -> float:
+    """Every row is 0, at the cap, or missing."""
+
+    def log_law(counts: np.ndarray) -> np.ndarray:
+        return _rate_law(resolved, counts, temperature)[:, None]
+
+    few = [np.array(c) for c in product(range(3), repeat=2)]
+    bases = [np.array([*c, 0]) for c in (*few, (_LARGE, 0), (0, _LARGE))]
+    return largest_loss(log_law, bases, np.eye(3), resolved.schema.neighbours)
+
+
+def rates_p_value(resolved: ConjugateAnswer, temperature: float, size: int) -> float:
+    """How well the wall's draws fit the audited probabilities, for a few rows."""
+    source = open_data({"x": [0, 0, 3, 3, None]}, resolved.schema)
+    statistic, most = resolved.evaluate(source, ()), min(size, 2000)
+    noise = resolved.at_temperature(temperature)
+    each = resolved.blocks[0].shape[0]
+    found = [resolved.sample(statistic, noise, os_entropy) for _ in range(-(-most // each))]
+    log = _rate_law(resolved, np.array([[2, 2]]), temperature)[0]
+    below = np.cumsum(np.exp(log)) - np.exp(log) / 2
+    return float(kstest(below[np.concatenate(found)], "uniform").pvalue)
 
 
 def draws_p_value(

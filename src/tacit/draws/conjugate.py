@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 
 from tacit.accounting import Calibration
-from tacit.accounting.draws import GRID, calibrate_draw, draw_range
+from tacit.accounting.draws import calibrate_draw, draw_grid, draw_range
 from tacit.draws.draw import FLOAT_DRAW, PER_ONE, Draw, exponential, uniforms
-from tacit.laws import ball_normal, truncated_dirichlet, truncated_normal
+from tacit.laws import ball_normal, bounded_rates, truncated_dirichlet, truncated_normal
 from tacit.spec.draws import (
     BallRegression,
     BoundedNormal,
+    BoundedRate,
     ConjugateDraw,
     TruncatedDirichlet,
     TruncatedTables,
@@ -29,7 +30,7 @@ from tacit.spec.draws import (
 )
 from tacit.spec.errors import QueryError
 from tacit.spec.keys import labels_of, name_of
-from tacit.spec.moments import Moments, scale_of
+from tacit.spec.moments import Moments, bounds_of, scale_of
 from tacit.spec.queries import Counts
 from tacit.spec.release import Axis, Block, Noise
 from tacit.spec.schema import Schema
@@ -42,6 +43,7 @@ from tacit.wall.steps.lease import Loaded
 _FAR = 2.0**60  # multiples of the grid, for a mean without bounds, within 64 bits
 _LEAST = 1e-4
 _MOST_NUMBERS = 10**7
+_MOST_CAP = 1e5
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,9 @@ class ConjugateAnswer(Draw):
                     least, most = (0, PER_ONE) if bounded else (-_FAR, _FAR)
                     drawn = sample(*law, query.draws, uniform)
                     return np.clip(np.rint(drawn * PER_ONE), least, most).astype(np.int64)
+                case BoundedRate():
+                    log = rate_weights(query, self.moments(statistic), temperature, self.schema)
+                    return bounded_rates.sample(log, query.draws, uniform)
                 case BallRegression(radius=radius):
                     centre, precision = regression_law(query, self.moments(statistic), temperature)
                     laws = [np.stack([part] * query.draws) for part in (centre, precision)]
@@ -122,7 +127,7 @@ class ConjugateAnswer(Draw):
     def moments(self, statistic: Statistic) -> np.ndarray:
         """The moments' matrix, number of rows in its corner, from their integers."""
         law = self.query.law
-        assert isinstance(law, BoundedNormal | BallRegression)
+        assert isinstance(law, BoundedNormal | BoundedRate | BallRegression)
         return moment_values(resolve_moments(moments_of(law), self.schema), statistic)
 
 
@@ -145,11 +150,16 @@ def resolve_draw(query: ConjugateDraw, schema: Schema) -> ConjugateAnswer:
             resolve_moments(moments_of(law), schema)
             _check_comparable(law, *scale_of(schema[law.column]))
             blocks = (Block("mean", (each,)),)
+        case BoundedRate() as law:
+            resolve_moments(moments_of(law), schema)
+            _check_rates(law, schema)
+            blocks = (Block("rate", (each,)),)
         case BallRegression(features=features) as law:
             resolve_moments(moments_of(law), schema)
             blocks = (Block("coef", (each, Axis("feature", ("(constant)", *features)))),)
     span = draw_range(query.law, schema)
-    return ConjugateAnswer(query, schema, blocks, span, (GRID,) * len(blocks), (FLOAT_DRAW,))
+    grids = (draw_grid(query.law),) * len(blocks)
+    return ConjugateAnswer(query, schema, blocks, span, grids, (FLOAT_DRAW,))
 
 
 def _tables(law: TruncatedTables, each: Axis, counts: Counts, schema: Schema) -> tuple[Block, ...]:
@@ -192,9 +202,20 @@ def _check_comparable(law: BoundedNormal, middle: float, half: float) -> None:
         raise QueryError("Expected low, high and the prior's mean nearer to the column's bounds.")
 
 
-def moments_of(law: BoundedNormal | BallRegression) -> Moments:
+def _check_rates(law: BoundedRate, schema: Schema) -> None:
+    """Refuse columns without a cap above 0, and rates that no value within it speaks for."""
+    low, cap = bounds_of(schema[law.column])
+    counts = law.family == "poisson"
+    if low != 0 or not 0 < cap <= _MOST_CAP or (counts and cap % 1):
+        raise QueryError(f"Expected {law.column!r} to go from 0 to a cap of at most {_MOST_CAP:g}.")
+    scale = cap if counts else 1 / cap
+    if not 1e-6 * scale <= law.low < law.high <= 1e6 * scale:
+        raise QueryError(f"Expected low={law.low} and high={law.high} nearer to {scale:g}.")
+
+
+def moments_of(law: BoundedNormal | BoundedRate | BallRegression) -> Moments:
     """The statistics that a law needs."""
-    if isinstance(law, BoundedNormal):
+    if isinstance(law, BoundedNormal | BoundedRate):
         return Moments((law.column,), degree=1)
     return Moments((*law.features, law.target))
 
@@ -226,6 +247,23 @@ def normal_law(
     prior, row = 1 / (prior_sd**2 * kept), 1 / (temperature * law.sd**2)
     gradient = wide * (prior * (prior_mean - origin) + row * away)
     return float(gradient), float(wide**2 * (prior + row * rows))
+
+
+def rate_weights(
+    query: ConjugateDraw, moments: np.ndarray, temperature: float, schema: Schema
+) -> np.ndarray:
+    """The log-weight of each rate that can be drawn."""
+    law = query.law
+    assert isinstance(law, BoundedRate)
+    middle, half = scale_of(schema[law.column])
+    rows, total = moments[0, 0], middle * moments[0, 0] + half * moments[0, 1]
+    at = bounded_rates.log_rates(law.low, law.high)
+    theta, partition = bounded_rates.statistics(law.family, at, middle + half)
+    shape, per = law.prior
+    prior = (shape - 1) * at - per * np.exp(at)
+    # A density of the rate, on points of equal ratios.
+    base = at + prior / (temperature if query.temper_prior else 1.0)
+    return base + (total * theta - rows * partition) / temperature
 
 
 def regression_law(

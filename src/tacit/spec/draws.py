@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
+from tacit.laws.bounded_rates import RateFamily
 from tacit.spec.checks import (
     distinct_columns,
     is_number,
@@ -150,6 +151,34 @@ class BoundedNormal(Record):
 
 
 @dataclass(frozen=True)
+class BoundedRate(Record):
+    """The rate of a column's counts or waits, which start at 0, between `low` and `high`.
+
+    `family` is "poisson" or "exponential", of which values up to the column's cap are seen, and
+    `prior` the (shape, rate) of a Gamma law. Draws are rates of a public list, 65,537 of them with
+    equal ratios.
+    """
+
+    column: str
+    family: RateFamily
+    prior: tuple[float, float]
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        one_of(self.family, "family", ("poisson", "exponential"))
+        given = self.prior if isinstance(self.prior, (tuple, list)) else ()
+        if len(given) != 2 or not all(is_number(x) and 1e-12 <= x <= 1e12 for x in given):
+            raise QueryError(
+                f"Expected prior=(shape, rate) from 1e-12 to 1e12, got {self.prior!r}."
+            )
+        ends = {what: number(getattr(self, what), what, 1e-12, 1e12) for what in ("low", "high")}
+        if not 1 + 1e-6 <= ends["high"] / ends["low"] <= 1e12:
+            raise QueryError(f"Expected low={self.low} < high={self.high}, two rates.")
+        set_fields(self, prior=tuple(map(float, given)), **ends)
+
+
+@dataclass(frozen=True)
 class BallRegression(Record):
     """Coefficients of a regression whose residual standard deviation is known, within a ball.
 
@@ -174,7 +203,7 @@ class BallRegression(Record):
             raise QueryError(f"Expected scale={self.scale} of at most 10,000 sd={self.sd}.")
 
 
-DrawLaw = TruncatedDirichlet | TruncatedTables | BoundedNormal | BallRegression
+DrawLaw = TruncatedDirichlet | TruncatedTables | BoundedNormal | BoundedRate | BallRegression
 
 
 @dataclass(frozen=True)
