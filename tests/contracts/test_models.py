@@ -279,7 +279,7 @@ def test_a_model_that_a_draw_cannot_be_made_of_says_why():
     with pytest.raises(tacit.errors.ModelError, match=r"of a draw\. Expected .*prior_sd="):
         tacit.fit(ALL["LinearRegression"], known, tacit.queries.Exponential(1))
     walks = SimpleNamespace(walk=None, walk_posterior=None)  # no statistics, no derivatives
-    with pytest.raises(tacit.errors.ModelError, match="by a Budget; it can by .*PrivateMetropolis"):
+    with pytest.raises(tacit.errors.ModelError, match=r"a Budget; it can by .*PrivateMetropolis"):
         tacit.fit(walks, known, tacit.Budget(1, 1e-6))
 
 

@@ -8,10 +8,11 @@ from scipy.special import betainc
 from scipy.stats import kstest
 
 import tacit
-from tacit.accounting.draws import GRID, draw_range
+from tacit.accounting.draws import draw_range
 from tacit.draws.conjugate import to_grid
 from tacit.draws.draw import uniforms
 from tacit.methods.method import Task
+from tacit.spec.draws import GRID
 from tacit.wall.noise import os_entropy
 from tests.conftest import without_note
 

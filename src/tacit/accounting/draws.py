@@ -21,6 +21,7 @@ from tacit.laws import bounded_rates
 from tacit.spec.budget import Budget, round_up
 from tacit.spec.density import DensityDraw, Points
 from tacit.spec.draws import (
+    GRID,
     BallRegression,
     BoundedNormal,
     BoundedRate,
@@ -28,6 +29,7 @@ from tacit.spec.draws import (
     DrawLaw,
     TruncatedDirichlet,
     TruncatedTables,
+    draw_grid,
 )
 from tacit.spec.errors import BudgetError
 from tacit.spec.hidden_states import Panel, StatePaths
@@ -37,21 +39,16 @@ from tacit.spec.release import Noise
 from tacit.spec.schema import Schema
 from tacit.spec.sums import Bound
 
-GRID = 2.0**-40
 _ROUNDING = 1 + 1e-12  # far more than the arithmetic here can lose
 
 
 def draw_range(law: DrawLaw, schema: Schema) -> float:
-    """The range over the parameter of the log-likelihood's change when one unit changes.
-
-    Infinite where it is not bounded, as for regressions and for means that may lie anywhere.
-    """
+    """The range of the log-likelihood's change when one unit changes; inf where it has none."""
     match law:
         case TruncatedDirichlet(prior=prior, truncation=least):
             # proof: draw-range. One row's log-probability lies between log a0 and the log of
             # what the other levels leave; a replaced row moves two of them, against each other.
-            one = _width(len(prior), least)
-            pair = 2 * one
+            pair = 2 * (one := _width(len(prior), least))
         case TruncatedTables(families=families, truncation=least):
             # proof: draw-tables-range. A row has a term in each family, and these add up.
             one = math.fsum(_width(len(schema[family[-1]].labels), least) for family in families)
@@ -64,10 +61,7 @@ def draw_range(law: DrawLaw, schema: Schema) -> float:
         case BoundedRate(family=family):
             # proof: draw-rate-range. Over the very points that can be drawn.
             _, cap = bounds_of(schema[law.column])
-            at = bounded_rates.log_rates(law.low, law.high)
-            theta, partition = bounded_rates.statistics(family, at, cap)
-            one = float(max(np.ptp(partition), np.ptp(cap * theta - partition)))
-            pair = max(cap * float(np.ptp(theta)), one)
+            one, pair = bounded_rates.ranges(family, law.low, law.high, cap)
         case BallRegression():
             return math.inf
     by_unit = pair if schema.neighbours == "replace_one" else one
@@ -110,11 +104,6 @@ def draw_gradient(law: DrawLaw, schema: Schema) -> tuple[float, float]:
             pair, curvature = longest * (longest * radius + 2) / sd**2, 1 / scale**2
     by_unit = pair if schema.neighbours == "replace_one" else one
     return schema.max_rows_per_unit * by_unit * _ROUNDING, curvature
-
-
-def draw_grid(law: DrawLaw) -> float:
-    """The grid of what is released."""
-    return 1 / bounded_rates.PIECES if isinstance(law, BoundedRate) else GRID
 
 
 def calibrate_draw(mechanism: Exponential, query: ConjugateDraw, schema: Schema) -> Calibration:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tacit.accounting import Calibration
-from tacit.accounting.draws import calibrate_draw, draw_grid, draw_range
+from tacit.accounting.draws import calibrate_draw, draw_range
 from tacit.draws.draw import FLOAT_DRAW, PER_ONE, Draw, exponential, uniforms
 from tacit.laws import ball_normal, bounded_rates, truncated_dirichlet, truncated_normal
 from tacit.spec.draws import (
@@ -27,6 +27,7 @@ from tacit.spec.draws import (
     TruncatedDirichlet,
     TruncatedTables,
     checked_truncation,
+    draw_grid,
 )
 from tacit.spec.errors import QueryError
 from tacit.spec.keys import labels_of, name_of

@@ -44,6 +44,13 @@ def statistics(family: RateFamily, log_rate: Array, cap: float) -> tuple[Array, 
     return log_rate, partition
 
 
+def ranges(family: RateFamily, low: float, high: float, cap: float) -> tuple[float, float]:
+    """How far apart the points' log-likelihoods move by one value more, or by another value."""
+    theta, partition = statistics(family, log_rates(low, high), cap)
+    one = float(max(np.ptp(partition), np.ptp(cap * theta - partition)))
+    return one, max(cap * float(np.ptp(theta)), one)
+
+
 def sample(log_weights: Array, draws: int, uniform: Uniform) -> Array:
     """Indices of points, each with a probability in proportion to its weight, by Gumbel's trick.
 

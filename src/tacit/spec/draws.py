@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from tacit.laws.bounded_rates import RateFamily
+from tacit.laws.bounded_rates import PIECES, RateFamily
 from tacit.spec.checks import (
     distinct_columns,
     is_number,
@@ -24,6 +24,7 @@ from tacit.spec.errors import QueryError
 from tacit.spec.keys import Is, Key
 from tacit.spec.wire import Record
 
+GRID = 2.0**-40  # of released draws
 LEAST_TRUNCATION = 1e-4
 MOST_LEVELS = 1000
 MOST_DRAWS = 1000  # of the exact composition, whose cost is their square
@@ -237,6 +238,11 @@ class ConjugateDraw(Record):
             )
         whole_number(self.draws, "draws", most=MOST_DRAWS, error=QueryError)
         one_of(self.temper_prior, "temper_prior", (True, False))
+
+
+def draw_grid(law: DrawLaw) -> float:
+    """The grid of what is released."""
+    return 1 / PIECES if isinstance(law, BoundedRate) else GRID
 
 
 def checked_truncation(truncation: Any, levels: int) -> float:

@@ -256,8 +256,9 @@ def _add_outer(values, side, sums):
         own += side - i - 1 if i < pivot else 1
 
 
-@_looped
-def _add(values, limits, sums):
+@_compiled
+def add_row(values, limits, sums):
+    """Add one of a unit's rows, of finite numbers, to the unit's sums."""
     for block in range(limits.size):
         start, stop, side = limits[block].start, limits[block].stop, limits[block].side
         if side > 0:
@@ -268,23 +269,12 @@ def _add(values, limits, sums):
 
 
 @_compiled
-def add_row(values, limits, sums):
-    """Add one of a unit's rows, of finite numbers, to the unit's sums."""
-    _add(values, limits, sums)
-
-
-@_inlined
-def _plain(limits):
+def plain(limits):
+    """Return whether no block is of outer products, so that a unit's only row is its sum."""
     total = 0
     for block in range(limits.size):
         total += limits[block].side
     return total == 0
-
-
-@_compiled
-def plain(limits):
-    """Return whether no block is of outer products, so that a unit's only row is its sum."""
-    return _plain(limits)
 
 
 @_compiled
@@ -293,7 +283,7 @@ def add_rows(values, usable, last, sums, integers, limits, total):
 
     `sums` carries a unit over from one chunk of rows to the next; `last` begins before the chunk.
     """
-    alone = _plain(limits)
+    alone = plain(limits)
     for i in range(usable.size):
         row = values[i]
         if alone and last[i] and last[i + 1]:  # a unit's only row
@@ -301,7 +291,7 @@ def add_rows(values, usable, last, sums, integers, limits, total):
                 _add_alone(row, integers, limits, total)
             continue
         if usable[i] and _finite(row):
-            _add(row, limits, sums)
+            add_row(row, limits, sums)
         if last[i + 1]:
             _add_unit(sums, integers, limits, total)
             sums[:] = 0.0
