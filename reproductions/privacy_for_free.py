@@ -21,21 +21,23 @@ from privacy_for_free_measures import (
     BALL,
     BUDGET,
     HYBRID,
+    KIFER,
     NONE,
     OBJECTIVE,
     OPS,
     OUTPUT,
     SGLD_PAPER,
     SGLD_SAME,
+    WANG,
     measure,
 )
 from privacy_for_free_page import Results, page
 from war_logs_data import shared_data
 
 DOCS = Path(__file__).parent.parent / "docs" / "reproductions"
-COMPARED = (NONE, OUTPUT, OBJECTIVE, BALL, OPS, HYBRID, BUDGET)
+COMPARED = (NONE, KIFER, WANG, OUTPUT, OBJECTIVE, BALL, OPS, HYBRID, BUDGET)
 PLAIN = (NONE, SGLD_PAPER, SGLD_SAME)
-SLOW = (BALL, HYBRID, *PLAIN[1:])
+SLOW = (BALL, WANG, HYBRID, *PLAIN[1:])
 
 
 @dataclass(frozen=True)

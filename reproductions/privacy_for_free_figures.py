@@ -13,18 +13,22 @@ from privacy_for_free_measures import (
     BALL,
     BUDGET,
     HYBRID,
+    KIFER,
     NONE,
     OBJECTIVE,
     OPS,
     OUTPUT,
     SGLD_PAPER,
     SGLD_SAME,
+    WANG,
     Curve,
 )
 
 # Okabe and Ito's colours, which the colour-blind can tell apart
 LOOK = {
     NONE: {"color": "#000000", "ls": ":", "marker": ""},
+    KIFER: {"color": "#777777", "ls": "-.", "marker": "P"},
+    WANG: {"color": "#777777", "ls": "--", "marker": "*"},
     OUTPUT: {"color": "#CC79A7", "ls": "--", "marker": "x"},
     OBJECTIVE: {"color": "#0072B2", "ls": "--", "marker": "D"},
     BALL: {"color": "#E69F00", "ls": "--", "marker": "v"},

@@ -26,18 +26,19 @@ DOCS = Path(__file__).parent.parent / "docs" / "reproductions"
 
 @dataclass(frozen=True)
 class Size:
-    """At which epsilons, and how many documents, words and topics are simulated."""
+    """At which epsilons and with how many seeds; the documents, words and topics simulated."""
 
     epsilons: tuple[float, ...] = (0.5, 1.0, 2.4, 5.0, 10.0)
     main: float = 2.4  # of the table of words: 2.38 in the paper
     documents: int = 10_000
     words: int = 1000
     topics: int = 20
+    seeds: int = 3
     command: str = "python reproductions/vips.py --kept topics.json"
 
 
 QUICK = Size(
-    epsilons=(5.0,), main=5.0, documents=2000, words=200, topics=5,
+    epsilons=(5.0,), main=5.0, documents=2000, words=200, topics=5, seeds=2,
     command="python reproductions/vips.py --quick",
 )  # fmt: skip
 
@@ -52,7 +53,7 @@ def reproduce(
         # All documents take long: where there is a prefix of them, it is for the other epsilons.
         first = len(real) > 1 and corpus is real[0]
         epsilons = (size.main,) if first else size.epsilons
-        found.append(measure(corpus, epsilons, size.main, kept, _say, fit=fit))
+        found.append(measure(corpus, epsilons, size.main, size.seeds, kept, _say, fit=fit))
         if not first:
             perplexities(folder / f"vips-{corpus.name}.png", found[-1])
     (folder / "vips.md").write_text(page(size.command, size.main, found))

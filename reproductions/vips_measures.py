@@ -18,7 +18,6 @@ from tacit.infer.topics import bound, completion, mixtures
 DELTA = 1e-4
 LENGTH, CLIP = 500, 0.1  # of the paper
 STEPS, SMALLER = 20, 80  # batches of all documents over these: 20,000 of 400,000 in the paper
-SEED = 1
 TOP, KNOWN = 10, 300  # words shown of a topic; words by which topics are likened
 LOOKED_AT = 5000  # documents, for the share that is clipped
 _HOW = {"tolerance": 1e-3, "most": 200}
@@ -36,7 +35,9 @@ PRIVATE = (PAPER, OURS, STRONG, UNCLIPPED, SMALL)
 
 
 def _paper(epsilon: float, size: int, accountant: Any = "rdp", steps: int = STEPS) -> tacit.VIPS:
-    return tacit.VIPS(epsilon, DELTA, accountant=accountant, **_batches(size, steps))
+    # Negatives to zero in every step, as the paper has it.
+    batches = _batches(size, steps)
+    return tacit.VIPS(epsilon, DELTA, accountant=accountant, clamp_steps=True, **batches)
 
 
 def _batches(size: int, steps: int) -> dict[str, Any]:
@@ -44,7 +45,7 @@ def _batches(size: int, steps: int) -> dict[str, Any]:
     return {"sampling": batches, "tau0": 1024, "kappa": 0.7}
 
 
-def posterior(corpus: Corpus, method: str, epsilon: float, seed: int = SEED) -> Any:
+def posterior(corpus: Corpus, method: str, epsilon: float, seed: int) -> Any:
     """Topics by one of the methods."""
     size, clip = corpus.size, 1.0 if method == UNCLIPPED else CLIP
     theirs = tacit.LDA(corpus.topics, weighting="length", length=LENGTH, clip=clip)
@@ -73,7 +74,9 @@ def unigram(corpus: Corpus) -> dict[str, float]:
     }
 
 
-def scored(corpus: Corpus, method: str, epsilon: float, model: dict[str, float] | None) -> Any:
+def scored(
+    corpus: Corpus, method: str, epsilon: float, seed: int, model: dict[str, float] | None
+) -> Any:
     """Perplexities, the share of documents that the clip shortens, and the words of one topic.
 
     `model` has the words of the topic to look for; without one it is the topic that is most about
@@ -81,7 +84,7 @@ def scored(corpus: Corpus, method: str, epsilon: float, model: dict[str, float] 
     """
     if method == UNIGRAM:
         return unigram(corpus)
-    fitted = posterior(corpus, method, epsilon)
+    fitted = posterior(corpus, method, epsilon, seed)
     place = {word: i for i, word in enumerate(corpus.words)}
     if model is None:
         here = [place[word] for word in ("station", "railway") if word in place]
@@ -120,10 +123,15 @@ def clipped(corpus: Corpus, weight: np.ndarray) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """Scores of a corpus by method and epsilon; 0 for methods without one."""
+    """Scores of a corpus by method and epsilon; 0 for methods without one.
+
+    Perplexities are means over seeds, with `spread` their standard deviation (completion); the
+    rest is that of the first seed.
+    """
 
     corpus: Corpus
     epsilons: tuple[float, ...]
+    seeds: int
     scores: dict[tuple[str, float], dict[str, Any]]
 
     def curve(self, method: str, what: str) -> tuple[list[float], list[float]]:
@@ -137,6 +145,7 @@ def measure(
     corpus: Corpus,
     epsilons: tuple[float, ...],
     main: float,
+    seeds: int,
     kept: Kept,
     say: Callable[[str], None] = lambda words: None,
     *,
@@ -149,12 +158,21 @@ def measure(
     scores: dict[tuple[str, float], dict[str, Any]] = {}
     model: dict[str, float] | None = None
     for method, e in levels:
-        key = f"{corpus.name}/{corpus.size}/{corpus.topics}/{method}/{e:g}"
-        if not fit and key not in kept.scores:
+        every = []
+        for seed in range(1, 1 + (1 if method == UNIGRAM else seeds)):
+            key = f"{corpus.name}/{corpus.size}/{corpus.topics}/{method}/{e:g}/{seed}"
+            if fit or key in kept.scores:
+                every.append(kept.get(key, lambda: scored(corpus, method, e, seed, model)))  # noqa: B023
+            if method == NONE and every:
+                model = every[0]["topic"]
+        if not every:
             continue
-        one = kept.get(key, lambda: scored(corpus, method, e, model))  # noqa: B023
-        scores[method, e] = one
-        if method == NONE:
-            model = one["topic"]
+        one = scores[method, e] = {**every[0], **_over_seeds(every)}
         say(f"{corpus.title}, {method}, {e:g}: {one['completion']:.0f}, bound {one['bound']:.0f}")
-    return Found(corpus, tuple(epsilons), scores)
+    return Found(corpus, tuple(epsilons), seeds, scores)
+
+
+def _over_seeds(every: list[dict[str, Any]]) -> dict[str, float]:
+    completion, bound = (np.array([one[k] for one in every]) for k in ("completion", "bound"))
+    spread = float(completion.std(ddof=1)) if len(every) > 1 else 0.0
+    return {"completion": completion.mean(), "bound": bound.mean(), "spread": spread}

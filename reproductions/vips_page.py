@@ -63,14 +63,17 @@ whose Figure 2 has perplexity against epsilon and whose Table 1 has the words of
 documents here are public or simulated; scores look at documents, and are no private release.
 
 Corpora: {sizes}. A document to learn from has at least {FEWEST} words. The paper has 400,000
-documents of Wikipedia, about 8,000 words and 50 topics. One fit for each number, with one seed.
+documents of Wikipedia, about 8,000 words and 50 topics. A number is the mean of
+{found[0].seeds} fits with different seeds; their standard deviation was at most {_spread(found)} of
+it.
 {_PREFIX if len(found) > 2 else ""} An empty cell was not run.
 
 - The paper's method: `LDA(topics, weighting="length")` with `VIPS(epsilon, {DELTA:g},
   sampling=WithoutReplacement(n // 20, n), tau0=1024, kappa=.7, accountant="rdp")` and
   `noise="plugin"`: documents count as {LENGTH} words, cut down to a norm of {CLIP:g} times that;
   20 batches of a twentieth, as 20,000 of 400,000 in the paper. Weights in place of words drawn
-  with replacement: the same on average.
+  with replacement: the same on average. `clamp_steps=True`: negative numbers are set to zero in
+  every step, as the paper says.
 - `tau0`, `kappa` and what S is beside 20,000 are not in the extended abstract; the other S here is
   n/80.
 - Epsilon is for neighbours that replace one document, delta {DELTA:g}. The paper has a sensitivity
@@ -83,6 +86,11 @@ documents of Wikipedia, about 8,000 words and 50 topics. One fit for each number
   or clip. Word frequencies: one topic for all documents, counted exactly. Hoffman's bound is exact
   for it, an advantage of which the paper warns.
 """
+
+
+def _spread(found: list[Found]) -> str:
+    """The largest standard deviation over seeds, as a share of its mean."""
+    return f"{max(s['spread'] / s['completion'] for f in found for s in f.scores.values()):.1%}"
 
 
 def _curve(one: Found, drawn: bool) -> str:

@@ -19,13 +19,14 @@ from tacit.spec.kernels import Kernel
 from tacit.spec.keys import name_of
 from tacit.spec.mechanisms import Mechanism
 from tacit.spec.moments import ROWS, Moments, scale_of
+from tacit.spec.packing import symmetric, upper
 from tacit.spec.plan import Plan, Poisson, Subsampling, WithoutReplacement
 from tacit.spec.programs import Program
 from tacit.spec.protocols import Quote
 from tacit.spec.queries import Counts, Query
 from tacit.spec.release import Axis, Block, Noise, Release
 from tacit.spec.schema import Schema
-from tacit.spec.sums import Bound, BoundedSum
+from tacit.spec.sums import Bound, BoundedSum, side_of
 from tacit.wall.statistics.counts import resolve_counts
 from tacit.wall.statistics.moments import resolve_moments
 
@@ -158,7 +159,7 @@ class Rehearsal:
                 numbers = np.array([_number(row[c.name], c) for c in columns])
                 if np.all(np.isfinite(numbers)):
                     found = contribution(numbers)
-                    own += found if np.all(np.isfinite(found)) else 0.0
+                    own += _of_row(found, query.bounds) if np.all(np.isfinite(found)) else 0.0
             total += _clipped(own, query.bounds)
         return total
 
@@ -255,7 +256,7 @@ def _clipped(values: np.ndarray, bounds: Sequence[Bound]) -> np.ndarray:
     for bound in bounds:
         part = values[start : start + bound.numbers]
         start += bound.numbers
-        if bound.geometry != "free":
+        if bound.geometry not in ("free", "outer"):
             part = np.maximum(part, 0)
         if bound.geometry == "box":
             parts.append(np.minimum(part, bound.clip))
@@ -268,6 +269,21 @@ def _clipped(values: np.ndarray, bounds: Sequence[Bound]) -> np.ndarray:
 def _labelled(key: Any, level: Any) -> Any:
     """The label of a key at a level of its column; None stays missing."""
     return level if isinstance(key, str) or level is None else level in key.levels
+
+
+def _of_row(values: np.ndarray, bounds: Sequence[Bound]) -> np.ndarray:
+    """What a row adds to its unit's sum: outer products are made of one of their rows."""
+    parts = np.split(values, np.cumsum([bound.numbers for bound in bounds])[:-1])
+    made = [_outer(p) if b.geometry == "outer" else p for p, b in zip(parts, bounds, strict=True)]
+    return np.concatenate(made)
+
+
+def _outer(part: np.ndarray) -> np.ndarray:
+    """The outer product that the row with the largest diagonal entry gives."""
+    matrix = symmetric(part, side_of(part.size))
+    pivot = int(np.argmax(np.diag(matrix)))
+    row, largest = matrix[pivot], matrix[pivot, pivot]
+    return upper(np.outer(row, row) / largest) if largest > 0 else np.zeros_like(part)
 
 
 def _level(cell: Any, column: Column) -> Any:

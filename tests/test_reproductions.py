@@ -4,11 +4,14 @@ import dataclasses
 import gzip
 import re
 import sys
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.sparse import csr_matrix, save_npz
+
+import tacit
 
 pytestmark = pytest.mark.no_cover
 FOLDER = Path(__file__).parent.parent / "reproductions"
@@ -204,6 +207,31 @@ def test_much_privacy_loss_is_as_good_as_no_privacy(privacy_for_free):
     plain = curves["no privacy"].accuracy[0].mean()
     for name in ("Tacit: Budget", "objective perturbation"):
         assert abs(curves[name].accuracy[1].mean() - plain) < 0.02, name
+
+
+def test_the_papers_own_methods_are_as_it_prints_them(privacy_for_free):
+    measures = sys.modules["privacy_for_free_measures"]
+    problem = sys.modules["privacy_for_free_data"].gaussians(800)
+    model, how = measures.wang(problem.model, problem.schema, Decimal("0.5"))
+    # Likelihood and prior to the power epsilon / 4B, B = log(1 + e^5)
+    power = 0.5 / (4 * np.log1p(np.exp(5)))
+    public = tacit.Public(problem.split(0)[0], problem.schema, seed=1)
+    release = tacit.fit(model, public, how, seed=1).releases[0]
+    assert release.noise[0].scale == pytest.approx(1 / power, rel=1e-4)
+    assert problem.model.prior_scale / model.prior_scale == pytest.approx(power**0.5)
+    rng = np.random.default_rng(3)
+    vectors = rng.normal(size=(300, 2)) / 3
+    signs = np.where(rng.random(300) < 0.7, 1.0, -1.0)
+    theta = measures.kifer(vectors, signs, 0.1, 2.0, np.random.default_rng(5))
+    noise = np.sqrt(8 * np.log(2e5) + 4 * 2.0) / 2 * np.random.default_rng(5).standard_normal(2)
+    pull = vectors.T @ (signs / (1 + np.exp(signs * (vectors @ theta))))
+    # where the gradient of the perturbed objective is zero
+    np.testing.assert_allclose(pull, noise + (0.1 + 0.25) * theta, atol=1e-4)
+    ((_, curves),) = privacy_for_free[0].methods
+    for name in (measures.KIFER, measures.WANG):
+        assert curves[name].accuracy.shape == (2, 2)
+    text = (privacy_for_free[1] / "privacy-for-free.md").read_text()
+    assert "OPS at 4B against Kifer's" in " ".join(text.split())
 
 
 def test_scores_are_kept(privacy_for_free):

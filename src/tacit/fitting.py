@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 from tacit.methods import (
@@ -14,11 +15,11 @@ from tacit.methods import (
     check_suits,
     suits,
 )
-from tacit.methods.method import Method
+from tacit.methods.method import Method, Task
 from tacit.methods.run import run
 from tacit.posterior import Posterior
 from tacit.spec.budget import Budget
-from tacit.spec.errors import BudgetError, ModelError
+from tacit.spec.errors import BudgetError, ModelError, TacitError
 from tacit.spec.mechanisms import NOISE, Exact, Exponential, Gaussian, Laplace, Mechanism
 from tacit.spec.protocols import Releaser
 from tacit.spec.sampling import NoiseHandling, Sampling, SamplingOptions
@@ -77,10 +78,9 @@ def resolve(model: Any, wall: Releaser, how: Any) -> Method[Any]:
     match how:
         case Budget():
             return for_budget(model, wall, how)
-        case Exponential(epsilon=epsilon):
+        case Exponential():
             raise ModelError(
-                "Exponential is a draw and needs a truncation: write "
-                f"tacit.OnePosteriorSample({epsilon}, truncation=0.05)."
+                f"Exponential is the mechanism of a draw: write {draw_instead(model, wall, how)}."
             )
         case Exact() if suits(PrivateNewton, model):
             return newton_for(model, wall).exact()
@@ -97,6 +97,25 @@ def resolve(model: Any, wall: Releaser, how: Any) -> Method[Any]:
             )
     check_suits(method, model)
     return method
+
+
+def draw_instead(model: Any, wall: Releaser, how: Exponential) -> str:
+    """What to write for a draw at this price, tried without the data; refused if there is none."""
+    check_suits(OnePosteriorSample(how.epsilon), model, "Exponential")
+    refusal: TacitError | None = None
+    deltas = (how.delta,) if how.delta else (0, "1e-6")
+    for truncation, delta in product((None, 2, 0.05), deltas):
+        method = OnePosteriorSample(how.epsilon, delta, truncation=truncation)
+        try:
+            for query, mechanism in method.plan(Task(model, wall.schema)).trials:
+                wall.quote(query, mechanism)
+        except TacitError as error:
+            refusal = error
+        else:
+            given = f", {delta}" * bool(delta)
+            kept = "" if truncation is None else f", truncation={truncation}"
+            return f"tacit.OnePosteriorSample({how.epsilon}{given}{kept})"
+    raise ModelError(f"Exponential is the mechanism of a draw. {refusal}") from None
 
 
 def for_budget(model: Any, wall: Releaser, budget: Budget) -> Method[Any]:
@@ -120,7 +139,7 @@ def for_budget(model: Any, wall: Releaser, budget: Budget) -> Method[Any]:
         method: Any = newton_for(model, wall) if newton else VIPS
         return method(budget.epsilon, budget.delta)
     laplace = Statistics(Laplace(budget.epsilon))
-    check_suits(laplace, model)
+    check_suits(laplace, model, "a Budget")
     if budget.delta == 0:
         return laplace
     gaussian = Statistics(Gaussian(budget.epsilon, budget.delta))

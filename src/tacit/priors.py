@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
@@ -10,8 +11,11 @@ import numpy as np
 from tacit.models import MODELS, model_from_description
 from tacit.posterior import Posterior, load_arviz
 from tacit.spec.errors import ModelError
+from tacit.spec.hidden_states import StateChain, StatePaths, StateProfiles
 
 _WORST = 0.7  # Pareto k above which importance sampling cannot be trusted (Vehtari et al. 2024)
+_FEWEST = 25  # draws: PSIS fits a tail to the largest fifth of their weights, and needs 5 for it
+_ALIKE = 1e-6  # logs of weights that differ by rounding at most
 
 
 def with_prior(
@@ -24,6 +28,8 @@ def with_prior(
 
     Draws are weighted by new prior / old prior, the weights smoothed by Pareto (PSIS), and drawn
     again. A prior too far from the old one is refused: fit the release with a prior nearer to it.
+    So are models whose posterior does not come from one release and a prior with a density:
+    logistic regressions, models with hidden variables other than `HMM`, and `LogDensity`.
 
     Parameters
     ----------
@@ -31,7 +37,8 @@ def with_prior(
         What `tacit.fit` or `model.posterior` returned. More draws make for a better result.
     log_prior
         The new prior's log density, up to a constant, at a mapping from variables to draws (the
-        variables are those of `posterior.draws`, without chains).
+        variables are those of `posterior.draws`, without chains). -inf where the new prior has no
+        mass.
     seed
         For drawing again.
 
@@ -52,25 +59,34 @@ def with_prior(
             f"Expected a model that has the density of its prior, which {name} has not: fit it "
             "again with another prior."
         )
+    if "log_evidence" in posterior.draws:
+        raise ModelError(
+            "Expected a posterior without log_evidence, which is that of the prior it was fitted "
+            "with: fit it again with another prior."
+        )
     (release,) = posterior.releases
+    if isinstance(release.query, (StateChain, StatePaths, StateProfiles)):
+        raise ModelError(
+            "Expected a posterior from released counts, not from PrivateGibbs, whose release has "
+            "no emissions to compare: fit it again with another prior."
+        )
     model = model_from_description(posterior.model)
     flat = {k: v.reshape(-1, *v.shape[2:]) for k, v in posterior.draws.items()}
     size = len(next(iter(flat.values())))
     new = np.asarray(log_prior(flat), dtype=float)
-    if new.shape != (size,) or np.isnan(new).any() or not np.isfinite(new).any():
-        raise ModelError(f"Expected log_prior to return {size} numbers, one for each draw.")
-    ratio = new - model.log_prior(flat, release)
-    ratio = np.where(np.isfinite(ratio), ratio, -1e300)
-    with np.errstate(over="ignore"):  # its weights of many draws may be 1 / inf, rightly
-        weights, worst = load_arviz().psislw(ratio - ratio.max())
-    if float(worst) > _WORST:
+    if new.shape != (size,) or np.isnan(new).any() or np.isposinf(new).any():
         raise ModelError(
-            f"Expected a prior nearer to that of the posterior (Pareto k {float(worst):.2f} > "
-            f"{_WORST}): fit the release with another prior first, or with more draws."
+            f"Expected log_prior to return {size} numbers, one for each draw, each finite or -inf."
         )
-    probability = np.exp(weights - weights.max())
+    (inside,) = np.nonzero(np.isfinite(new))
+    if len(inside) < _FEWEST:
+        raise ModelError(
+            f"Expected a log_prior that is finite at {_FEWEST} draws or more, and it is at "
+            f"{len(inside)} of {size}: fit with more draws, or with a prior nearer to it."
+        )
+    probability = _weights(new[inside] - model.log_prior(flat, release)[inside])
     rng = np.random.default_rng(seed)
-    pick = rng.choice(size, size, p=probability / probability.sum())
+    pick = rng.choice(inside, size, p=probability)
 
     def again(draws: np.ndarray) -> np.ndarray:
         return draws.reshape(-1, *draws.shape[2:])[pick].reshape(draws.shape)
@@ -81,3 +97,20 @@ def with_prior(
         draws={name: again(draws) for name, draws in posterior.draws.items()},
         predicted={name: again(draws) for name, draws in posterior.predicted.items()},
     )
+
+
+def _weights(ratio: np.ndarray) -> np.ndarray:
+    """Importance weights that sum to one, given their logs; smoothed where they have a tail."""
+    ratio = np.maximum(ratio - ratio.max(), -1e300)
+    tail = math.ceil(min(len(ratio) / 5, 3 * math.sqrt(len(ratio))))  # as many as PSIS smooths
+    weights = ratio
+    if np.sort(ratio)[-tail - 1] < -_ALIKE:  # otherwise all of them are the largest: no tail
+        with np.errstate(over="ignore"):  # its weights of many draws may be 1 / inf, rightly
+            weights, worst = load_arviz().psislw(ratio)
+        if float(worst) > _WORST:
+            raise ModelError(
+                f"Expected a prior nearer to that of the posterior (Pareto k {float(worst):.2f} > "
+                f"{_WORST}): fit the release with another prior first, or with more draws."
+            )
+    probability = np.exp(weights - weights.max())
+    return probability / probability.sum()

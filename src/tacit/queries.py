@@ -2,7 +2,14 @@
 
 from tacit.spec.choice import Choice
 from tacit.spec.density import Ball, Box, DensityDraw, Likelihood, Points
-from tacit.spec.draws import BallRegression, BoundedNormal, ConjugateDraw, TruncatedDirichlet
+from tacit.spec.draws import (
+    BallRegression,
+    BoundedNormal,
+    BoundedRate,
+    ConjugateDraw,
+    TruncatedDirichlet,
+    TruncatedTables,
+)
 from tacit.spec.kernels import Kernel
 from tacit.spec.keys import Is
 from tacit.spec.logistic import Logistic, LogisticDraw, LogisticMinimum
@@ -18,6 +25,7 @@ __all__ = [
     "BallRegression",
     "Bound",
     "BoundedNormal",
+    "BoundedRate",
     "BoundedSum",
     "Box",
     "Choice",
@@ -37,5 +45,6 @@ __all__ = [
     "Program",
     "Steps",
     "TruncatedDirichlet",
+    "TruncatedTables",
     "trace",
 ]

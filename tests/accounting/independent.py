@@ -11,7 +11,8 @@ from functools import cache
 import numpy as np
 from scipy.stats import norm
 
-FACTOR = {"free": 2.0, "nonnegative": math.sqrt(2), "simplex": math.sqrt(2), "box": 1.0}
+FACTOR = {"free": 2.0, "box": 1.0}
+FACTOR |= dict.fromkeys(("nonnegative", "simplex", "outer"), math.sqrt(2))
 
 
 def epsilon(sampling, neighbours, geometry, z, rate, steps, delta):

@@ -1,16 +1,18 @@
 """Ranges by brute force over the simplex, and what several draws cost."""
 
 import math
+from collections import Counter
 from decimal import Decimal
-from itertools import combinations_with_replacement
+from itertools import combinations_with_replacement, product
 
 import numpy as np
 import pytest
 
 from tacit.accounting import exponential_epsilon
 from tacit.accounting.draws import calibrate_draw, draw_range, range_of_each
-from tacit.spec.columns import Categorical
-from tacit.spec.draws import ConjugateDraw, TruncatedDirichlet
+from tacit.laws.bounded_rates import statistics
+from tacit.spec.columns import Categorical, Integer, Real
+from tacit.spec.draws import BoundedRate, ConjugateDraw, TruncatedDirichlet, TruncatedTables
 from tacit.spec.errors import BudgetError
 from tacit.spec.mechanisms import Exponential
 from tacit.spec.plan import Steps
@@ -51,6 +53,93 @@ def test_the_range_is_the_largest_over_all_units(levels, truncation, rows):
     worst = max(np.ptp(one) for one in units)
     assert worst == pytest.approx(both["add_remove"], rel=1e-9)
     assert worst <= both["add_remove"]
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_the_range_of_a_network_is_the_largest_over_all_units(rows):
+    """y given x, z given both: units are any rows or missing values, parameters any corner."""
+    least, levels = 0.07, {"x": 2, "y": 3, "z": 2}
+    families = ("x",), ("x", "y"), ("x", "y", "z")
+    law = TruncatedTables(families, 1.0, least)
+    columns = [Categorical(name, [str(i) for i in range(k)]) for name, k in levels.items()]
+    rng = np.random.default_rng(0)
+    values = [range(-1, k) for k in levels.values()]  # -1 is missing
+    kinds = [dict(zip(levels, row, strict=True)) for row in product(*values)]
+
+    def terms(row):
+        """The cells of the tables whose logarithms a row adds."""
+        at = [tuple(row[c] for c in family) for family in families]
+        return [(f, cell) for f, cell in enumerate(at) if min(cell) >= 0]
+
+    def spread(unit, other):
+        """The largest minus the smallest change of the log-likelihood over all tables."""
+        change = Counter(cell for row in unit for cell in terms(row))
+        change.subtract(cell for row in other for cell in terms(row))
+        total = 0.0
+        for f, family in enumerate(families):
+            k = levels[family[-1]]
+            top, low = math.log(1 - (k - 1) * least), math.log(least)
+            for parents in {cell[:-1] for g, cell in change if g == f}:
+                n = [change[f, (*parents, j)] for j in range(k)]
+                corners = [sum(n) * low + (top - low) * n[j] for j in range(k)]
+                inside = [*corners]
+                if sum(n) > 0 and min(n) >= 0:  # a concave score may have its maximum inside
+                    inside.append(_largest(n, least))
+                if sum(n) < 0 and max(n) <= 0:
+                    inside.append(-_largest([-c for c in n], least))
+                total += max(inside) - min(inside)
+        return total
+
+    options = {"unit": "who", "max_rows_per_unit": rows} if rows > 1 else {}
+    for relation in RELATIONS:
+        claimed = draw_range(law, Schema(*columns, neighbours=relation, **options))
+        units = [tuple(rng.choice(kinds, rows)) for _ in range(150)]
+        full, opposite = [dict.fromkeys(levels, v) for v in (0, 1)]
+        units += [(full,) * rows, (opposite,) * rows]
+        others = units if relation == "replace_one" else [()]
+        worst = max(spread(unit, other) for unit in units for other in others)
+        assert worst <= claimed
+        assert worst == pytest.approx(claimed, rel=1e-9)
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize(
+    ("law", "column"),
+    [
+        (BoundedRate("x", "poisson", (1.0, 1.0), 0.2, 9.0), Integer("x", 0, 5)),
+        (BoundedRate("x", "poisson", (1.0, 1.0), 3.0, 4.0), Integer("x", 0, 2)),
+        (BoundedRate("x", "exponential", (2.0, 1.0), 0.01, 3.0), Real("x", 0, 5)),
+    ],
+)
+def test_the_range_of_a_rate_is_the_largest_over_all_units(law, column, rows):
+    """A unit's rows have any values or none: sums of values and how many there are."""
+    at = np.log(np.geomspace(law.low, law.high, 801))
+    theta, partition = statistics(law.family, at, column.high)
+    units = [
+        (count, total)
+        for count in range(rows + 1)
+        for total in np.linspace(0, count * column.high, 5 * count + 1)
+    ]
+    changes = [total * theta - count * partition for count, total in units]
+    for relation in RELATIONS:
+        claimed = draw_range(law, described(column, relation, rows))
+        others = changes if relation == "replace_one" else [0.0]
+        worst = max(np.ptp(one - other) for one in changes for other in others)
+        assert worst <= claimed
+        assert worst == pytest.approx(claimed, rel=1e-5)  # points of a coarser list
+
+
+def _largest(counts, least):
+    """The largest sum of counts times logarithms of probabilities, none below `least`."""
+    n = np.array(counts, float)
+    free, p = np.ones(len(n), bool), np.full(len(n), least)
+    while True:
+        room = 1 - least * np.sum(~free)
+        p[free] = room * n[free] / n[free].sum()
+        if np.all(p[free] >= least):
+            return float(n @ np.log(p))
+        free &= p > least
+        p[~free] = least
 
 
 @pytest.mark.parametrize("draws", [1, 2, 20, 200])

@@ -7,6 +7,7 @@ import json
 import re
 from dataclasses import asdict
 
+import numpy as np
 import pandas as pd
 import pytest
 from typer.testing import CliRunner
@@ -162,6 +163,22 @@ def test_draws_and_chains_are_honoured_or_refused_before_anything_is_paid(
         assert {draws.shape[:2] for draws in posterior.draws.values()} == {(2, 30)}
         return
     assert re.match(r"Expected no draws= beside \w+: its draws are those that are paid", refusal)
+
+
+@pytest.mark.parametrize(("method", "name"), [p for p in QUICK if p[0] != "Statistics"])
+def test_another_prior_works_or_is_refused_in_one_sentence(method, name, data, tmp_path):
+    (analysis,) = Study.load(write(tmp_path, data, method, name)).analyses
+    public = tacit.Public(str(data), schema("replace_one"), seed=1)
+    posterior = tacit.fit(analysis.model, public, analysis.how, seed=1, progress=False)
+    main = next(iter(posterior.draws))
+    try:
+        again = tacit.with_prior(posterior, lambda draws: np.zeros(len(draws[main])), seed=1)
+    except tacit.errors.ModelError as error:
+        refusal = str(error)
+    else:
+        assert np.isfinite(again.summary()).all(axis=None)
+        return
+    assert re.fullmatch(r"Expected [^.]*(k [\d.]+ > 0\.7\)[^.]*)?\.", refusal)
 
 
 def test_options_are_those_of_the_constructor(data, tmp_path):

@@ -7,6 +7,7 @@ import json
 from dataclasses import replace
 from functools import cache
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -203,7 +204,13 @@ DRAWN = {
     "DirichletCategorical": (EXAMPLES["DirichletCategorical"], 0.05, 0),
     "NormalMean": (EXAMPLES["NormalMean"], None, 0),
     "LinearRegression": (tacit.LinearRegression("y", ["x"], prior_sd=1.0), 2.0, 1e-6),
+    "NaiveBayes": (EXAMPLES["NaiveBayes"], 0.05, 0),
+    "BayesNet": (EXAMPLES["BayesNet"], 0.05, 0),
+    "GammaPoisson": (EXAMPLES["GammaPoisson"], None, 0),
+    "GammaExponential": (EXAMPLES["GammaExponential"], (0.01, 1.0), 0),
 }
+# Their posterior is the draws that were paid for, and no others.
+TEMPERED = ("NaiveBayes", "BayesNet", "GammaPoisson", "GammaExponential")
 
 
 def drawn(name, neighbours, options, n=600, *, several=False, **sampling):
@@ -216,7 +223,8 @@ def drawn(name, neighbours, options, n=600, *, several=False, **sampling):
     if several:
         how = tacit.OnePosteriorSample(2, 1e-6, draws=3, truncation=truncation, temper_prior=True)
     capped = {"max_units": 2000, **options} if neighbours == "add_remove" else options
-    return fit(model, how, neighbours, capped, n, **{"draws": 20, **sampling})
+    given = {"draws": None, "chains": None} if name in TEMPERED else {"draws": 20}
+    return fit(model, how, neighbours, capped, n, **{**given, **sampling})
 
 
 def test_every_model_that_can_be_drawn_is_listed():
@@ -243,6 +251,36 @@ def test_draws_from_no_data_are_no_error(name, n):
         for noise in ("aware", "plugin"):
             posterior = drawn(name, neighbours, options, n=n, noise=noise)
             assert np.all(np.isfinite(posterior.summary()))
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_an_exponential_mechanism_advises_what_the_model_takes(name):
+    """In words that can be copied: what is advised is accepted, and what can fit exists."""
+    model = DRAWN[name][0] if name in DRAWN else ALL[name]
+    known = public("replace_one", (("default", True),), 50)
+    for delta in (0, 1e-5):
+        with pytest.raises(tacit.errors.ModelError) as refused:
+            tacit.fit(model, known, tacit.queries.Exponential(1, delta))
+        said = str(refused.value)
+        if "cannot be fitted by Exponential" in said:
+            assert not hasattr(model, "draw_query")
+            assert not hasattr(model, "likelihood")
+            names = said.split("it can by ")[1].removesuffix(".").split(", ")
+            assert all(eval(each, {"tacit": tacit}) for each in names)
+            continue
+        advice = said.split(": write ")[1].removesuffix(".")
+        how = eval(advice, {"tacit": tacit})
+        assert delta == 0 or float(how.delta) == delta
+        assert tacit.fit(model, known, how, seed=1).draws
+
+
+def test_a_model_that_a_draw_cannot_be_made_of_says_why():
+    known = public("replace_one", (("default", True),), 50)
+    with pytest.raises(tacit.errors.ModelError, match=r"of a draw\. Expected .*prior_sd="):
+        tacit.fit(ALL["LinearRegression"], known, tacit.queries.Exponential(1))
+    walks = SimpleNamespace(walk=None, walk_posterior=None)  # no statistics, no derivatives
+    with pytest.raises(tacit.errors.ModelError, match=r"a Budget; it can by .*PrivateMetropolis"):
+        tacit.fit(walks, known, tacit.Budget(1, 1e-6))
 
 
 def test_every_model_has_an_example():
@@ -368,9 +406,10 @@ def test_predictions_mean_the_same_everywhere(name):
 @pytest.mark.parametrize("n", [0, 1])
 @pytest.mark.parametrize("name", {**STEPWISE, **CODE})
 def test_few_rows_are_no_error_in_steps(name, n):
-    for neighbours, noise in (("add_remove", "aware"), ("add_remove", "plugin")):
+    for neighbours, noise in product(RELATIONS, ("aware", "plugin")):
         options = {"noise": noise} if name not in CODE else {}
-        posterior = stepwise(name, neighbours=neighbours, n=n, **options)
+        given = {"max_units": None} if neighbours == "replace_one" else {}
+        posterior = stepwise(name, neighbours=neighbours, n=n, options=given, **options)
         assert np.all(np.isfinite(posterior.summary()))
 
 
@@ -380,12 +419,6 @@ def test_strange_data_are_no_error_in_steps(name, kind):
     for epsilon in (0.1, 100):
         posterior = stepwise(name, epsilon, kind=kind, options={"default": False})
         assert np.all(np.isfinite(posterior.summary()))
-
-
-@pytest.mark.parametrize("name", {**STEPWISE, **CODE})
-def test_a_model_without_the_density_of_its_prior_says_so(name):
-    with pytest.raises(tacit.errors.ModelError, match=f"which {name} has not"):
-        tacit.with_prior(stepwise(name), lambda draws: np.zeros(120))
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -553,6 +586,53 @@ def test_another_prior_is_free(name):
 
     tacit.with_prior(posterior, tilted, seed=1)
     assert behind.remaining == left
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_same_prior_and_its_truncations_are_taken_or_the_model_refused(name):
+    posterior = fitted(name, **({} if name in CODE else {"draws": 300}))
+    model, (release,) = ALL[name], posterior.releases
+    main = next(iter(posterior.draws))
+    first = posterior.flat().reshape(len(posterior.flat()), -1)[:, 0]
+    median = np.median(first)
+
+    def same(draws):
+        return model.log_prior(draws, release) + 3.0
+
+    def cut(draws):
+        below = draws[main].reshape(len(draws[main]), -1)[:, 0] < median
+        return np.where(below, same(draws), -np.inf)
+
+    def likelier_above(draws):  # two weights, and no tail
+        above = draws[main].reshape(len(draws[main]), -1)[:, 0] > median
+        return same(draws) + np.where(above, np.log(3.0), 0.0)
+
+    if name not in EXAMPLES:
+        with pytest.raises(tacit.errors.ModelError) as refused:
+            tacit.with_prior(posterior, same)
+        assert str(refused.value) == (
+            f"Expected a model that has the density of its prior, which {name} has not: fit it "
+            "again with another prior."
+        )
+        return
+    tied = np.isclose(first, median, rtol=0, atol=1e-9).mean()
+    for prior, share in ((same, 0.5), (cut, 0.0), (likelier_above, 0.75)):
+        again = tacit.with_prior(posterior, prior, seed=1).flat()
+        above = (again.reshape(len(again), -1)[:, 0] > median).mean()
+        # a share of so many draws, each drawn by itself: wrong once in 10^9
+        assert abs(above - share) <= 3 / np.sqrt(len(again)) + tied
+
+
+def test_a_prior_without_mass_or_in_the_tail_is_refused_in_words():
+    posterior = fitted("NormalMean", draws=500)
+    top = np.sort(posterior.flat())[-10]
+    with pytest.raises(tacit.errors.ModelError, match="it is at 9 of 1000"):
+        tacit.with_prior(posterior, lambda d: np.where(d["mean"] > top, 0.0, -np.inf))
+    with pytest.raises(tacit.errors.ModelError, match="Pareto k"):
+        tacit.with_prior(posterior, lambda d: 1e4 * d["mean"])
+    for wrong in (np.nan, np.inf):
+        with pytest.raises(tacit.errors.ModelError, match="each finite or -inf"):
+            tacit.with_prior(posterior, lambda d, wrong=wrong: np.full(len(d["mean"]), wrong))
 
 
 def grid_means(log, at):

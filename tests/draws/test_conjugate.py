@@ -8,9 +8,11 @@ from scipy.special import betainc
 from scipy.stats import kstest
 
 import tacit
-from tacit.accounting.draws import GRID, draw_range
+from tacit.accounting.draws import draw_range
 from tacit.draws.conjugate import to_grid
 from tacit.draws.draw import uniforms
+from tacit.methods.method import Task
+from tacit.spec.draws import GRID
 from tacit.wall.noise import os_entropy
 from tests.conftest import without_note
 
@@ -249,3 +251,128 @@ def test_collinear_features_do_not_raise():
         public = tacit.Public({"x": x, "z": z, "y": x}, schema, seed=1)
         coef = public.release(query, tacit.queries.Exponential(1, 1e-6)).table("coef").value
         assert np.sum(coef**2) <= 1
+
+
+TABLES = tacit.queries.TruncatedTables((("x",), ("x", "y")), prior=0.5, truncation=0.05)
+
+
+def network(neighbours="replace_one"):
+    y = tacit.Categorical("y", ["no", "yes"])
+    return tacit.Schema(tacit.Categorical("x", ["a", "b", "c"]), y, neighbours=neighbours)
+
+
+def test_tables_of_a_network_are_drawn_together():
+    """Each vector has the law of its own counts: at temperature 1 a truncated Beta or Dirichlet."""
+    data = {"x": ["a"] * 6 + ["b"] * 3 + ["", "c"], "y": ["no"] * 4 + ["yes"] * 6 + [""]}
+    query = tacit.queries.ConjugateDraw(TABLES, draws=1000)
+    release = tacit.Public(data, network(), seed=3).release(query, tacit.Exact())
+    assert [block.name for block in release.blocks] == ["x", "x & y"]
+    assert [block.shape for block in release.blocks] == [(1000, 3), (1000, 3, 2)]
+    marginal, given = (release.table(name).value for name in ("x", "x & y"))
+    for drawn in (marginal, given):
+        assert drawn.min() >= 0.05
+        np.testing.assert_array_equal(drawn.sum(axis=-1), 1.0)
+    # y in a: four no, two yes; in b: three yes; in c: its only row has no y
+    for level, (no, yes) in enumerate(((4, 2), (0, 3), (0, 0))):
+        a, b = 0.5 + yes, 0.5 + no
+        low, high = betainc(a, b, [0.05, 0.95])
+        law = lambda v: (betainc(a, b, v) - low) / (high - low)  # noqa: B023, E731
+        assert kstest(given[:, level, 1], law).pvalue > 1e-6
+    assert marginal[:, 0].mean() > marginal[:, 1].mean() > marginal[:, 2].mean()
+
+
+@pytest.mark.parametrize(("neighbours", "factor"), [("replace_one", 2), ("add_remove", 1)])
+def test_all_tables_share_one_temperature_and_one_price(neighbours, factor):
+    data = {"x": ["a"], "y": ["no"]}
+    described = network(neighbours)
+    home = tacit.Wall(data, described, budget=tacit.Budget(10), ledger=":memory:")
+    query = tacit.queries.ConjugateDraw(TABLES)
+    release = home.release(query, tacit.queries.Exponential(2))
+    span = factor * (np.log(0.9 / 0.05) + np.log(0.95 / 0.05))
+    assert [law.scale for law in release.noise] == pytest.approx([span / 2] * 2, rel=1e-9)
+    assert home.remaining.epsilon == 8
+    assert tacit.Release.from_dict(release.to_dict()) == release
+
+
+@pytest.mark.parametrize(
+    ("law", "says"),
+    [
+        (lambda: tacit.queries.TruncatedTables((), 1.0, 0.05), "families"),
+        (lambda: tacit.queries.TruncatedTables("x", 1.0, 0.05), "families"),
+        (lambda: tacit.queries.TruncatedTables((("x", "x"),), 1.0, 0.05), "once"),
+        (lambda: tacit.queries.TruncatedTables((("x",), ("y", "x")), 1.0, 0.05), "one family"),
+        (lambda: tacit.queries.TruncatedTables((("x",),), 0.0, 0.05), "prior"),
+        (lambda: tacit.queries.TruncatedTables((("x",),), 1.0, None), "truncation"),
+        (lambda: tacit.queries.TruncatedTables((("x",),), 1.0, 0.4), "1/3"),
+        (lambda: tacit.queries.TruncatedTables((("z",),), 1.0, 0.05), "'z'"),
+        (lambda: tacit.queries.TruncatedTables((("x", "y"), ("y", "x")), 1.0, 0.05), "once"),
+    ],
+)
+def test_senseless_tables_cost_nothing(law, says):
+    home = tacit.Wall({"x": [], "y": []}, network(), budget=tacit.Budget(9), ledger=":memory:")
+    with pytest.raises(tacit.TacitError, match=says):
+        home.release(tacit.queries.ConjugateDraw(law()), tacit.queries.Exponential(1))
+    assert home.remaining.epsilon == 9
+
+
+def test_a_network_of_other_families_is_refused():
+    model = tacit.NaiveBayes("x", ["y"])
+    home = tacit.Public({"x": ["a"], "y": ["no"]}, network(), seed=1)
+    posterior = tacit.fit(model, home, tacit.OnePosteriorSample(1, draws=3, truncation=0.05))
+    assert posterior.noise == "tempered"
+    assert list(posterior.draws) == ["p(x)", "p(y|x)"]
+    (release,) = posterior.releases
+    np.testing.assert_array_equal(posterior.flat("p(y|x)"), release.table("x & y").value)
+    with pytest.raises(tacit.errors.ModelError, match="answers"):
+        tacit.BayesNet({"x": [], "y": []}).posterior(release)
+    with pytest.raises(tacit.errors.ModelError, match="Expected no draws="):
+        tacit.fit(model, home, tacit.OnePosteriorSample(1, truncation=0.05), draws=5)
+    with pytest.raises(tacit.errors.ModelError, match=r"truncation=0\.05"):
+        tacit.fit(model, home, tacit.OnePosteriorSample(1))
+
+
+@pytest.mark.parametrize("family", ["poisson", "exponential"])
+def test_rates_are_drawn_near_the_posterior_at_temperature_one(family):
+    """Against the exact posterior of the same rows, whose likelihood knows the cap too."""
+    rng = np.random.default_rng(2)
+    if family == "poisson":
+        model, column = tacit.GammaPoisson("x", prior=(2, 1)), tacit.Integer("x", 0, 9)
+        data = {"x": rng.poisson(4, 300)}
+    else:
+        model, column = tacit.GammaExponential("x", prior=(2, 9)), tacit.Real("x", 0, 9)
+        data = {"x": rng.exponential(4, 300)}
+    home = tacit.Public(data, tacit.Schema(column, neighbours="replace_one"), seed=1)
+    query = tacit.OnePosteriorSample(1, truncation=(0.05, 10), draws=1000).query(
+        Task(model, home.schema)
+    )
+    drawn = model.posterior(home.release(query, tacit.Exact()))
+    exact = tacit.fit(model, home, tacit.Exact(), seed=2, draws=2000)
+    assert drawn.noise == "tempered"
+    assert kstest(drawn.flat(), exact.flat()).pvalue > 1e-6
+    with pytest.raises(tacit.errors.ModelError, match="answers"):
+        tacit.GammaPoisson("y").posterior(home.release(query, tacit.Exact()))
+
+
+@pytest.mark.parametrize(
+    ("law", "says"),
+    [
+        (("x", "poisson", (1.0, 1.0), 2.0, 1.0), "low=2.0 < high=1.0"),
+        (("x", "poisson", (1.0, 1.0), 0.0, 1.0), "low"),
+        (("x", "poisson", (1.0,), 0.1, 1.0), "prior"),
+        (("x", "poisson", (1.0, -1.0), 0.1, 1.0), "prior"),
+        (("x", "normal", (1.0, 1.0), 0.1, 1.0), "family"),
+        (("below", "exponential", (1.0, 1.0), 0.1, 1.0), "from 0"),
+        (("x", "exponential", (1.0, 1.0), 0.1, 1e11), "nearer"),
+    ],
+)
+def test_senseless_rates_cost_nothing(law, says):
+    columns = tacit.Integer("x", 0, 9), tacit.Real("below", -1, 1)
+    described = tacit.Schema(*columns, neighbours="replace_one")
+    empty = {"x": [], "below": []}
+    home = tacit.Wall(empty, described, budget=tacit.Budget(9), ledger=":memory:")
+    with pytest.raises(tacit.TacitError, match=says):
+        home.release(
+            tacit.queries.ConjugateDraw(tacit.queries.BoundedRate(*law)),
+            tacit.queries.Exponential(1),
+        )
+    assert home.remaining.epsilon == 9

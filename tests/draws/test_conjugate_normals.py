@@ -8,10 +8,10 @@ import pytest
 from scipy.stats import kstest, norm
 
 import tacit
-from tacit.accounting.draws import GRID, draw_gradient, draw_range
+from tacit.accounting.draws import draw_gradient, draw_range
 from tacit.accounting.gaussian import gaussian_mu
 from tacit.draws.conjugate import ConjugateAnswer
-from tacit.spec.draws import BallRegression, BoundedNormal
+from tacit.spec.draws import GRID, BallRegression, BoundedNormal
 from tests.conftest import without_note
 
 MEAN = BoundedNormal("x", 2.0, (5.0, 3.0), 2.0, 9.0)

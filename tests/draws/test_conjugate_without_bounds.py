@@ -8,9 +8,8 @@ import pytest
 from scipy.stats import kstest, norm
 
 import tacit
-from tacit.accounting.draws import GRID
 from tacit.accounting.gaussian import gaussian_mu
-from tacit.spec.draws import BoundedNormal, ConjugateDraw
+from tacit.spec.draws import GRID, BoundedNormal, ConjugateDraw
 from tests.conftest import without_note
 
 EVERYWHERE = (-math.inf, math.inf)

@@ -115,7 +115,9 @@ def gradient_constant(rng: np.random.Generator) -> Example:
 def polya_gamma_squares(rng: np.random.Generator) -> Example:
     columns, encoding, size = encoded(rng)
     moments = rng.normal(size=triangle(size))
-    return Example(columns, (moments, *encoding), (Bound(triangle(size), 0.25 * SLACK),))
+    return Example(
+        columns, (moments, *encoding), (Bound(triangle(size), 0.25 * SLACK, geometry="outer"),)
+    )
 
 
 def log_likelihood(rng: np.random.Generator) -> Example:
@@ -164,7 +166,8 @@ def products(rng: np.random.Generator) -> Example:
     size = len(columns)
     axes = rng.normal(size=(size, size))
     state = (*scale, rng.uniform(-1, 1, size), axes, rng.uniform(1e-3, 2, size))
-    return Example(columns, state, (Bound(triangle(size + 1), (1 + size) * SLACK),))
+    block = Bound(triangle(size + 1), (1 + size) * SLACK, geometry="outer")
+    return Example(columns, state, (block,))
 
 
 def histograms(rng: np.random.Generator) -> Example:
@@ -261,13 +264,15 @@ EXAMPLES: dict[str, Made] = {
     "logistic.log_likelihood.centred": centred,
     "logistic.polya_gamma_squares": polya_gamma_squares,
     "logistic.score": at_theta(lambda p: (Bound(p, SLACK),)),
-    "logistic.score_and_squares": at_theta(lambda p: (Bound(p, SLACK), Bound(triangle(p), SLACK))),
+    "logistic.score_and_squares": at_theta(
+        lambda p: (Bound(p, SLACK), Bound(triangle(p), SLACK, geometry="outer"))
+    ),
     "logistic.whitened_score": in_a_basis(lambda p, c: (Bound(p, c * SLACK),)),
     "logistic.whitened_score_and_hessian": in_a_basis(
         lambda p, c: (Bound(p, c * SLACK), Bound(triangle(p), c**2 * SLACK), Bound(1, 1.0))
     ),
     "logistic.whitened_score_and_squares": in_a_basis(
-        lambda p, c: (Bound(p, c * SLACK), Bound(triangle(p), c**2 * SLACK))
+        lambda p, c: (Bound(p, c * SLACK), Bound(triangle(p), c**2 * SLACK, geometry="outer"))
     ),
     "normal_mixture.expected_statistics": mixture_statistics,
     "normal_mixture.histograms": histograms,

@@ -100,7 +100,7 @@ def test_what_is_missing_is_named(method):
         method(1)
     with pytest.raises(tacit.errors.ModelError, match=f"cannot be fitted by {method.__name__}"):
         check_suits(method(1, 1e-5), tacit.BetaBernoulli("y", success="yes"))
-    with pytest.raises(tacit.errors.ModelError, match="it can by Objective"):
+    with pytest.raises(tacit.errors.ModelError, match=r"it can by tacit.methods.Objective"):
         check_suits(tacit.methods.Statistics(tacit.Laplace(1)), SimpleNamespace(**_parts(MODEL)))
 
 

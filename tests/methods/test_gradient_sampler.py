@@ -328,7 +328,8 @@ def test_scoring_noise_is_for_both_blocks():
     posterior = tacit.fit(MODEL, wall(), tacit.methods.SGFS(0.8, 1e-6, steps=20))
     first, second = posterior.releases[0].noise
     clip = 4 * math.sqrt(2)
-    assert second.scale / first.scale == pytest.approx(clip, rel=1e-6)
+    # outer products that are replaced move by the root of 2 of their norm, gradients by 2
+    assert second.scale / first.scale == pytest.approx(clip / math.sqrt(2), rel=1e-6)
     alone = tacit.fit(MODEL, wall(), tacit.SGLD(0.8, 1e-6, steps=20)).releases[0].noise[0]
     assert first.scale / alone.scale == pytest.approx(math.sqrt(2), rel=1e-4)
 
@@ -384,7 +385,7 @@ def test_who_can_be_fitted_how():
     assert suits(tacit.SGLD, MODEL)
     assert not suits(Hybrid, MODEL)
     assert suits(Hybrid, Mean())
-    with pytest.raises(tacit.errors.ModelError, match="SGFS, SGHMC, SGNHT, SGLD"):
+    with pytest.raises(tacit.errors.ModelError, match=r"methods\.SGFS, tacit.methods.SGHMC"):
         tacit.fit(MODEL, wall(), tacit.Laplace(1))
     with pytest.raises(tacit.errors.ModelError, match="no initial="):
         tacit.methods.Hybrid(tacit.OnePosteriorSample(1), tacit.SGLD(1, 1e-6, initial=[1.0]))

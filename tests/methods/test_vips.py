@@ -176,6 +176,40 @@ def test_moves_follow_the_schedule():
     assert first(sampling=batches) == 2**-0.7
 
 
+@pytest.mark.parametrize("clamp", [False, True])
+def test_negatives_are_set_to_zero_in_every_step_if_asked(clamp):
+    """Equation 2 of the paper; by default the average of steps is clamped, which has less bias."""
+    how = tacit.VIPS(
+        0.2, 1e-5, sampling=Poisson(0.1), steps=5, tau0=2, kappa=0.7, clamp_steps=clamp
+    )
+    task = Task(MODEL, schema(), 600, {"noise": "plugin"}, private=False)
+    (payment,) = how.plan(task).payments
+    lease, state = public().prepay(payment), how.start(task)
+    want = state.sums.values["sum"]
+    for step in range(1, 6):
+        release = lease.release(how.ask(state))
+        seen = release.table("sum").value
+        assert seen.min() < 0
+        share = (2 + step) ** -0.7
+        want = (1 - share) * want + share * 10 * (np.maximum(seen, 0) if clamp else seen)
+        state = how.tell(state, release)
+    np.testing.assert_allclose(state.sums.values["sum"], want)
+    assert (state.sums.values["sum"].min() >= 0) == clamp
+
+
+def test_clamping_is_refused_where_it_makes_no_sense():
+    how = tacit.VIPS(1, 1e-5, clamp_steps=True)
+    with pytest.raises(tacit.errors.ModelError, match='Expected noise="plugin"'):
+        tacit.fit(MODEL, public(), how)
+    tacit.fit(MODEL, public(), how, noise="plugin", draws=10)
+    columns = tacit.Categorical("y", ["no", "yes"]), tacit.Real("x", -1, 1)
+    both = tacit.Public(
+        {"y": ["no", "yes"], "x": [0.0, 1.0]}, tacit.Schema(*columns, neighbours="replace_one")
+    )
+    with pytest.raises(tacit.errors.ModelError, match="sums of LogisticRegression may be negative"):
+        tacit.fit(tacit.LogisticRegression("y", ["x"]), both, how, noise="plugin")
+
+
 def test_averages_know_their_noise():
     """The standard deviation of a weighted mean of independent noise."""
     a = Sums({"s": np.array([4.0])}, {"s": 3.0})
@@ -198,6 +232,7 @@ def test_averages_know_their_noise():
         ({"epsilon": 1, "delta": 1e-5, "accountant": "zcdp"}, "pld, rdp, strong"),
         ({"epsilon": 1, "delta": 1e-5, "noise_multiplier": 1}, "not both"),
         ({"noise_multiplier": -1}, "noise_multiplier"),
+        ({"epsilon": 1, "delta": 1e-5, "clamp_steps": "paper"}, "clamp_steps"),
     ],
 )
 def test_bad_options_say_what_to_write(options, match):

@@ -160,7 +160,10 @@ def test_a_weighted_row_of_a_regression_stays_within_its_bound():
         (lambda: fit(tacit.GaussianMixture(2, ["kind"]), tacit.VIPS(1, 1e-6)), "Real or Integer"),
         (lambda: fit(tacit.NaiveBayesMixture(2, ["x"]), tacit.VIPS(1, 1e-6)), "Categorical"),
         (lambda: fit(tacit.SigmoidBeliefNetwork(2, ["kind"]), tacit.VIPS(1, 1e-6)), "two levels"),
-        (lambda: fit(tacit.GaussianMixture(2, ["x"]), tacit.Laplace(1)), "it can by VIPS"),
+        (
+            lambda: fit(tacit.GaussianMixture(2, ["x"]), tacit.Laplace(1)),
+            "fitted by Laplace; it can by tacit.Budget, tacit.VIPS",
+        ),
     ],
 )
 def test_what_is_refused(make, said):

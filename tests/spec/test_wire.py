@@ -57,10 +57,24 @@ KEY = st.sampled_from(["ill", "ward", queries.Is("ward", ("a", "c")), queries.Is
 DIRICHLET = st.builds(
     queries.TruncatedDirichlet, KEY, st.tuples(POSITIVE, POSITIVE), st.floats(1e-3, 0.4)
 )
+TABLES = st.builds(
+    queries.TruncatedTables,
+    st.sampled_from([(("ward",),), (("ward",), ("ward", "ill"))]),
+    POSITIVE,
+    st.floats(1e-3, 0.4),
+)
 NORMAL = st.builds(
     queries.BoundedNormal, st.just("x"), POSITIVE, st.tuples(NUMBER, POSITIVE), NUMBER,
     st.just(2e3),
 ) | st.just(queries.BoundedNormal("x", 1.0, (0.0, 1.0), -np.inf, np.inf))  # fmt: skip
+RATE = st.builds(
+    queries.BoundedRate,
+    st.just("x"),
+    st.sampled_from(["poisson", "exponential"]),
+    st.tuples(POSITIVE, POSITIVE),
+    POSITIVE,
+    st.just(2e3),
+)
 BALL = st.builds(
     queries.BallRegression,
     st.just("x"),
@@ -92,7 +106,10 @@ QUERY = {
     | st.builds(several, NUMBER)
     | NUMBER.map(lambda t: queries.BoundedSum(PROGRAM, "x", size=1, clip=1, state=np.array([t]))),
     "ConjugateDraw": st.builds(
-        queries.ConjugateDraw, DIRICHLET | NORMAL | BALL, st.integers(1, 1000), st.booleans()
+        queries.ConjugateDraw,
+        DIRICHLET | TABLES | NORMAL | RATE | BALL,
+        st.integers(1, 1000),
+        st.booleans(),
     ),
     "LogisticDraw": st.builds(queries.LogisticDraw, LAW, st.integers(1, 9), st.booleans()),
     "LogisticMinimum": st.builds(

@@ -52,7 +52,7 @@ def epsilon(
     sampling
         `"poisson"` (each unit independently) or `"wor"` (batches of fixed size).
     geometry
-        Where contributions lie: `"free"`, `"nonnegative"`, `"simplex"` or `"box"`.
+        Where contributions lie: `"free"`, `"nonnegative"`, `"simplex"`, `"outer"` or `"box"`.
     accountant
         `"pld"`, the tightest; for comparison `"rdp"`, `"rdp-classic"` and `"strong"`.
 

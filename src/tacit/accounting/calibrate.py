@@ -139,8 +139,9 @@ def sensitivity_factor(geometry: Geometry, neighbours: Neighbours) -> float:
     Parameters
     ----------
     geometry
-        Where contributions lie: `"free"` (any direction), `"nonnegative"`, `"simplex"`, or
-        `"box"` ([0, b] in each coordinate, the norm bound being that of its far corner).
+        Where contributions lie: `"free"` (any direction), `"nonnegative"`, `"simplex"`, `"outer"`
+        (sums of outer products), or `"box"` ([0, b] in each coordinate, the norm bound being that
+        of its far corner).
     neighbours
         `"replace_one"` or `"add_remove"`.
 
@@ -150,11 +151,11 @@ def sensitivity_factor(geometry: Geometry, neighbours: Neighbours) -> float:
     (2.0, 1.0)
     """  # proof: sums-geometry
     match neighbours, geometry:
-        case "add_remove", "free" | "nonnegative" | "simplex" | "box":
+        case "add_remove", "free" | "nonnegative" | "simplex" | "outer" | "box":
             return 1.0
         case "replace_one", "free":
             return 2.0
-        case "replace_one", "nonnegative" | "simplex":
+        case "replace_one", "nonnegative" | "simplex" | "outer":
             return math.sqrt(2)  # |u - v|^2 = |u|^2 + |v|^2 - 2<u, v>, and <u, v> >= 0
         case "replace_one", "box":
             return 1.0  # no coordinate moves by more than b
@@ -183,14 +184,31 @@ def calibrate_sum(
     return Calibration(noise, cost, "exact Gaussian profile")
 
 
-def multiplied_noise(multiplier: float, bounds: Sequence[Bound]) -> tuple[Noise, ...]:
-    """Gaussian noise of `multiplier` for the blocks taken as one vector of unit norm."""
-    share = math.sqrt(len(bounds))  # k blocks of norm 1 are a vector of norm sqrt(k)
+def step_noise(
+    multiplier: float, bounds: Sequence[Bound], paid: Geometry, sampled: bool, by: Neighbours
+) -> tuple[Noise, ...]:
+    """Gaussian noise of a step paid for with a geometry, less for blocks of a narrower one."""
+    shares = [1.0] * len(bounds)
+    if by == "replace_one" and not sampled:  # proof: sums-narrower
+        most = sensitivity_factor(paid, by)
+        factors = (sensitivity_factor(bound.geometry, by) / most for bound in bounds)
+        shares = [max(factor, 1 / math.sqrt(len(bounds))) for factor in factors]
+    return multiplied_noise(multiplier, bounds, shares)
+
+
+def multiplied_noise(
+    multiplier: float, bounds: Sequence[Bound], shares: Sequence[float] | None = None
+) -> tuple[Noise, ...]:
+    """Gaussian noise of `multiplier` for the blocks taken as one vector of unit norm.
+
+    A block has so large a share of it as `shares` says: all of it by default.
+    """
+    root = math.sqrt(len(bounds))  # k blocks of norm 1 are a vector of norm sqrt(k)
     laws = []
-    for bound in bounds:
-        sigma = multiplier * bound.unit_norm * share
+    for bound, share in zip(bounds, shares or [1.0] * len(bounds), strict=True):
+        sigma = multiplier * bound.unit_norm * root * share
         law = gaussian_noise(sigma, finest=_finest(bound))
-        if grid_units(bound.clip, law.grid) < 1:
+        if bound_units(bound, law.grid) < 1:
             raise BudgetError(
                 f"Expected less noise than {multiplier:.3g} times the norm of a unit: "
                 "its contribution would vanish in the grid."
@@ -234,6 +252,15 @@ def _finest(bound: Bound) -> float:
 def grid_units(clip: float, grid: float) -> int:
     """The bound in multiples of the grid: exact, since the grid is a power of two."""
     return math.floor(clip / grid)
+
+
+def bound_units(bound: Bound, grid: float) -> int:
+    """The largest norm of a contribution that the wall adds, in multiples of the grid."""
+    units = grid_units(bound.clip, grid)
+    if bound.geometry != "outer":
+        return units
+    # proof: sums-outer. Room for what rounding does to products of two units' vectors.
+    return units - 2 * (math.isqrt(bound.numbers - 1) + 1) - 1
 
 
 def _l1_sensitivity(bound: Bound, grid: float, neighbours: Neighbours) -> int:

@@ -17,14 +17,19 @@ import numpy as np
 from tacit.accounting.bounded_range import exponential_epsilon, optimal_delta
 from tacit.accounting.calibrate import Calibration
 from tacit.accounting.gaussian import gaussian_epsilon, gaussian_mu
+from tacit.laws import bounded_rates
 from tacit.spec.budget import Budget, round_up
 from tacit.spec.density import DensityDraw, Points
 from tacit.spec.draws import (
+    GRID,
     BallRegression,
     BoundedNormal,
+    BoundedRate,
     ConjugateDraw,
     DrawLaw,
     TruncatedDirichlet,
+    TruncatedTables,
+    draw_grid,
 )
 from tacit.spec.errors import BudgetError
 from tacit.spec.hidden_states import Panel, StatePaths
@@ -34,26 +39,29 @@ from tacit.spec.release import Noise
 from tacit.spec.schema import Schema
 from tacit.spec.sums import Bound
 
-GRID = 2.0**-40
 _ROUNDING = 1 + 1e-12  # far more than the arithmetic here can lose
 
 
 def draw_range(law: DrawLaw, schema: Schema) -> float:
-    """The range over the parameter of the log-likelihood's change when one unit changes.
-
-    Infinite where it is not bounded, as for regressions and for means that may lie anywhere.
-    """
+    """The range of the log-likelihood's change when one unit changes; inf where it has none."""
     match law:
         case TruncatedDirichlet(prior=prior, truncation=least):
             # proof: draw-range. One row's log-probability lies between log a0 and the log of
             # what the other levels leave; a replaced row moves two of them, against each other.
-            one = _width(len(prior), least)
+            pair = 2 * (one := _width(len(prior), least))
+        case TruncatedTables(families=families, truncation=least):
+            # proof: draw-tables-range. A row has a term in each family, and these add up.
+            one = math.fsum(_width(len(schema[family[-1]].labels), least) for family in families)
             pair = 2 * one
         case BoundedNormal(sd=sd, low=low, high=high):
             # proof: draw-normal-range
             least, most = bounds_of(schema[law.column])
             one = max(_spread(x, low, high) for x in (least, most)) / (2 * sd**2)
             pair = max((high - low) * (most - least) / sd**2, one)
+        case BoundedRate(family=family):
+            # proof: draw-rate-range. Over the very points that can be drawn.
+            _, cap = bounds_of(schema[law.column])
+            one, pair = bounded_rates.ranges(family, law.low, law.high, cap)
         case BallRegression():
             return math.inf
     by_unit = pair if schema.neighbours == "replace_one" else one
@@ -79,7 +87,7 @@ def draw_gradient(law: DrawLaw, schema: Schema) -> tuple[float, float]:
     Infinite where the posterior is not strongly log-concave whatever the data.
     """
     match law:
-        case TruncatedDirichlet():
+        case TruncatedDirichlet() | TruncatedTables() | BoundedRate():
             return math.inf, 1.0
         case BoundedNormal(sd=sd, prior=(_, prior_sd), low=low, high=high):
             # proof: draw-normal-gradient
@@ -107,7 +115,7 @@ def calibrate_draw(mechanism: Exponential, query: ConjugateDraw, schema: Schema)
     span, (gradient, curvature) = draw_range(query.law, schema), draw_gradient(query.law, schema)
     alternatives = []
     if math.isfinite(span):
-        alternatives.append(by_range(mechanism, span, query.draws, GRID))
+        alternatives.append(by_range(mechanism, span, query.draws, draw_grid(query.law)))
     if math.isfinite(gradient) and mechanism.delta > 0:
         # proof: draw-gradient. A draw is mu-GDP, several with sqrt(draws) as much.
         mu = gradient / math.sqrt(curvature) * math.sqrt(query.draws)

@@ -23,14 +23,23 @@ from tacit.draws.conjugate import (
     ConjugateAnswer,
     concentration,
     normal_law,
+    rate_weights,
     regression_law,
     resolve_draw,
 )
 from tacit.laws import truncated_normal
 from tacit.laws.truncated_dirichlet import log_kernel
 from tacit.sources.data import open_data
-from tacit.spec.columns import Categorical, Column, Real
-from tacit.spec.draws import BallRegression, BoundedNormal, ConjugateDraw, TruncatedDirichlet
+from tacit.spec.columns import Categorical, Column, Integer, Real
+from tacit.spec.draws import (
+    BallRegression,
+    BoundedNormal,
+    BoundedRate,
+    ConjugateDraw,
+    DrawLaw,
+    TruncatedDirichlet,
+    TruncatedTables,
+)
 from tacit.spec.mechanisms import Exponential
 from tacit.spec.schema import Neighbours, Schema
 from tacit.wall.noise import os_entropy
@@ -39,6 +48,10 @@ from tacit.wall.statistics.statistic import Statistic
 _SMALL, _LARGE = 6, 1000
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
 _HALF, _OF_ADD = "half the temperature", "temperature of add_remove"
+
+
+_COUNTS = BoundedRate("x", "poisson", (1.0, 1.0), 0.3, 3.0)
+_WAITS = BoundedRate("x", "exponential", (1.0, 1.0), 0.2, 2.0)
 
 
 def coefficient_games() -> list[Game]:
@@ -67,13 +80,23 @@ def draw_games() -> list[Game]:
         _levels_game("Beta draw", 2, swap, _OF_ADD),
         _levels_game("Dirichlet draw", 3, add, _HALF),
         _levels_game("Dirichlet draw", 3, swap, _OF_ADD),
+        _tables_game(add, _HALF),
+        _tables_game(swap, _OF_ADD),
+        _game("draw of a rate of counts", _COUNTS, Integer("x", 0, 3), add, _rate_loss,
+              rates_p_value, _HALF),
+        _game("draw of a rate of counts", _COUNTS, Integer("x", 0, 3), swap, _rate_loss,
+              rates_p_value, _HALF),
+        _game("draw of a rate of waits", _WAITS, Real("x", 0, 3), add, _rate_loss,
+              rates_p_value, _HALF),
+        _game("draw of a rate of waits", _WAITS, Real("x", 0, 3), swap, _rate_loss,
+              rates_p_value, _HALF),
     ]  # fmt: skip
 
 
 def _game(
     name: str,
-    law: TruncatedDirichlet | BoundedNormal,
-    column: Column,
+    law: DrawLaw,
+    column: Column | tuple[Column, ...],
     neighbours: Neighbours,
     loss: Callable[[ConjugateAnswer, float], float],
     p_value: Callable[[ConjugateAnswer, float, int], float],
@@ -82,7 +105,8 @@ def _game(
     delta: float = 0,
 ) -> Game:
     """The twin has half the temperature, which add_remove needs for half the range."""
-    schema = Schema(column, neighbours=neighbours)
+    columns = column if isinstance(column, tuple) else (column,)
+    schema = Schema(*columns, neighbours=neighbours)
     one, several = (resolve_draw(ConjugateDraw(law, draws=n), schema) for n in (1, 1000))
     calibration = one.calibrate(Exponential(1, delta))
     losses, tests = partial(loss, one), partial(p_value, several)
@@ -97,6 +121,51 @@ def _levels_game(name: str, levels: int, neighbours: Neighbours, mistake: str) -
     counts = 3, 2, *[0] * (levels - 2)
     p_value = partial(draws_p_value, counts)
     return _game(name, law, column, neighbours, _levels_loss, p_value, mistake)
+
+
+def _tables_game(neighbours: Neighbours, mistake: str) -> Game:
+    """A network of two columns, y given x: three probabilities of two levels each."""
+    law = TruncatedTables((("x",), ("x", "y")), prior=1.0, truncation=0.1)
+    columns = Categorical("x", ["0", "1"]), Categorical("y", ["0", "1"])
+    name = "draw of a network's tables"
+    return _game(name, law, columns, neighbours, _tables_loss, tables_p_value, mistake)
+
+
+def _tables_loss(resolved: ConjugateAnswer, temperature: float) -> float:
+    """Over all small tables of rows (x, y), and some of many rows, most of them alike."""
+    simplex = Simplex.of(2, resolved.query.law.truncation)
+
+    def log_law(counts: np.ndarray) -> np.ndarray:
+        each = [
+            np.concatenate(resolved.tables(Statistic(one.astype(np.int64), 0), temperature))
+            for one in counts
+        ]
+        return simplex.log_density(np.array(each))
+
+    rows = np.array([_row_counts(x, y) for x, y in product((0, 1), repeat=2)])
+    small = [np.array(n) @ rows for n in product(range(3), repeat=4)]
+    large = [np.array(n) @ rows for n in product((0, _LARGE, 20 * _LARGE), repeat=4)]
+    return largest_loss(log_law, [*small, *large], rows, resolved.schema.neighbours)
+
+
+def _row_counts(x: int, y: int) -> np.ndarray:
+    """What one row adds to the counts of x, and of y in each level of x."""
+    return np.concatenate([np.eye(2)[x], np.outer(np.eye(2)[x], np.eye(2)[y]).ravel()])
+
+
+def tables_p_value(resolved: ConjugateAnswer, temperature: float, size: int) -> float:
+    """How well the wall's draws fit each audited density, for a few rows; the worst of three."""
+    data = {"x": ["0", "0", "0", "1", ""], "y": ["0", "1", "1", "1", "0"]}
+    statistic = resolved.evaluate(open_data(data, resolved.schema), ())
+    simplex = Simplex.of(2, resolved.query.law.truncation)
+    drawn = sampled(resolved, statistic, temperature, size)
+    laws = np.concatenate(resolved.tables(statistic, temperature))
+    found = []
+    for at, values in zip(laws, np.moveaxis(drawn[..., 0], -1, 0), strict=True):
+        order = np.argsort(simplex.theta[:, 0])
+        log = simplex.log_density(at)[order]
+        found.append(kolmogorov(values, simplex.theta[order, 0], log))
+    return min(1.0, len(found) * min(found))
 
 
 @dataclass(frozen=True)
@@ -161,6 +230,39 @@ def _levels_loss(resolved: ConjugateAnswer, temperature: float) -> float:
     return largest_loss(log_law, _all_small(levels), np.eye(levels), relation)
 
 
+def _rate_law(resolved: ConjugateAnswer, counts: np.ndarray, temperature: float) -> np.ndarray:
+    """Log-probabilities of all rates, for each row of counts (rows at 0, rows at the cap)."""
+    each = []
+    for none, most in counts[:, :2].astype(float):
+        moments = np.array([[none + most, most - none], [most - none, 0.0]])
+        log = rate_weights(resolved.query, moments, temperature, resolved.schema)
+        each.append(log - logsumexp(log))
+    return np.array(each)
+
+
+def _rate_loss(resolved: ConjugateAnswer, temperature: float) -> float:
+    """Every row is 0, at the cap, or missing."""
+
+    def log_law(counts: np.ndarray) -> np.ndarray:
+        return _rate_law(resolved, counts, temperature)[:, None]
+
+    few = [np.array(c) for c in product(range(3), repeat=2)]
+    bases = [np.array([*c, 0]) for c in (*few, (_LARGE, 0), (0, _LARGE))]
+    return largest_loss(log_law, bases, np.eye(3), resolved.schema.neighbours)
+
+
+def rates_p_value(resolved: ConjugateAnswer, temperature: float, size: int) -> float:
+    """How well the wall's draws fit the audited probabilities, for a few rows."""
+    source = open_data({"x": [0, 0, 3, 3, None]}, resolved.schema)
+    statistic, most = resolved.evaluate(source, ()), min(size, 2000)
+    noise = resolved.at_temperature(temperature)
+    each = resolved.blocks[0].shape[0]
+    found = [resolved.sample(statistic, noise, os_entropy) for _ in range(-(-most // each))]
+    log = _rate_law(resolved, np.array([[2, 2]]), temperature)[0]
+    below = np.cumsum(np.exp(log)) - np.exp(log) / 2
+    return float(kstest(below[np.concatenate(found)], "uniform").pvalue)
+
+
 def draws_p_value(
     counts: tuple[int, ...], resolved: ConjugateAnswer, temperature: float, size: int
 ) -> float:
@@ -180,14 +282,22 @@ def draws_p_value(
 def sampled(
     resolved: ConjugateAnswer, statistic: Statistic, temperature: float, size: int
 ) -> np.ndarray:
-    """At least so many of the wall's draws of a statistic, on their grid, one in a row."""
+    """At least so many of the wall's draws of a statistic, on their grid, one in a row.
+
+    Those of a network's tables have shape (draw, vector, level).
+    """
     noise = resolved.at_temperature(temperature)
-    each = resolved.blocks[0].shape[0]
-    integers = [
-        resolved.sample(statistic, noise, os_entropy).reshape(each, -1)
-        for _ in range(-(-size // each))
-    ]
-    return np.concatenate(integers) * noise[0].grid
+    each, found = resolved.blocks[0].shape[0], []
+    ends = np.cumsum([block.size for block in resolved.blocks])[:-1]
+    last = resolved.blocks[0].shape[-1] if len(resolved.blocks) > 1 else None
+    for _ in range(-(-size // each)):
+        integers = resolved.sample(statistic, noise, os_entropy)
+        if last is None:
+            found.append(integers.reshape(each, -1))
+        else:
+            parts = [part.reshape(each, -1, last) for part in np.split(integers, ends)]
+            found.append(np.concatenate(parts, axis=1))
+    return np.concatenate(found) * noise[0].grid
 
 
 def _mean_and_sd(

@@ -13,7 +13,7 @@ from scipy.special import logsumexp
 
 from tacit.accounting import epsilon as steps_epsilon
 from tacit.audit.game import DELTA, Game, Scores, Table, attack, both_relations
-from tacit.audit.statistics import xy_sum
+from tacit.audit.statistics import outer_sum, xy_sum
 from tacit.infer.belief_networks import BeliefNetwork
 from tacit.models.lda import LDA
 from tacit.models.sigmoid_belief_network import SigmoidBeliefNetwork
@@ -45,6 +45,8 @@ def step_games() -> list[Game]:
              Poisson(1.0)),
         game("5 steps, Poisson, free", swap, free, turned, rare, 1.0, _HALF, 0.5),
         game("5 steps, Poisson, nonnegative", swap, nonnegative, across, rare, 1.0, _HALF, 0.5),
+        game("5 steps, Poisson, outer products", both_relations(Real("x", -1, 1))[1], outer_sum(),
+             ({"x": [1.0]}, {"x": [-1.0]}), rare, 1.0, _HALF, 0.5),
         game("5 steps, fixed size", swap, free, among, one_in_8, 1.5, _HALF, 0.75),
         game("5 steps, Poisson", swap, free, among, Poisson(0.125), 0.6,
              "fixed size at the price of Poisson", one_in_8),

@@ -55,12 +55,16 @@ def sum_games() -> list[Game]:
     )
     three = schema_of(*columns, neighbours="add_remove", rows=3)
     free, nonnegative = xy_sum(), xy_sum(geometry="nonnegative")
+    add_x, swap_x = both_relations(columns[0])
+    ends = {"x": [1.0]}, {"x": [-1.0]}
     return [
         _game("sum, Laplace", swap, xy_sum(norm="l1"), _L1, turned, _OF_ADD, add),
         _game("sum, Gaussian, free", add, free, _L2, joined, _HALF, 0.5),
         _game("sum, Gaussian, free", swap, free, _L2, turned, _OF_ADD, add),
         _game("sum, Gaussian, nonnegative", swap, nonnegative, _L2, across,
               "the square root of 2 forgotten", add),
+        _game("sum, Gaussian, outer products", swap_x, outer_sum(), _L2, ends,
+              "the square root of 2 forgotten", add_x),
         _game("sum, Gaussian, three rows a unit", three, free, _L2, often,
               "rows clipped, not units", 1.0, bounded_by=add),
     ]  # fmt: skip
@@ -98,6 +102,14 @@ def xy_sum(**bound: Any) -> BoundedSum:
     as_they_are = np.zeros(2), np.ones(2)  # midpoint and scale
     values = Kernel("columns.values")
     return BoundedSum(values, ["x", "y"], size=2, clip=1.0, state=as_they_are, **bound)
+
+
+def outer_sum() -> BoundedSum:
+    """The sum of (1, x)(1, x)': the two ends of x are orthogonal, each of norm 2."""
+    one = np.ones(1)
+    state = np.zeros(1), one, np.zeros(1), np.eye(1), one  # midpoint, scale, centre, axes, reach
+    products = Kernel("normal_mixture.products")
+    return BoundedSum(products, ["x"], size=3, clip=2.0, geometry="outer", state=state)
 
 
 def _game(

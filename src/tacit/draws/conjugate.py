@@ -8,20 +8,30 @@ as shares of their ball's radius.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from tacit.accounting import Calibration
-from tacit.accounting.draws import GRID, calibrate_draw, draw_range
+from tacit.accounting.draws import calibrate_draw, draw_range
 from tacit.draws.draw import FLOAT_DRAW, PER_ONE, Draw, exponential, uniforms
-from tacit.laws import ball_normal, truncated_dirichlet, truncated_normal
-from tacit.spec.draws import BallRegression, BoundedNormal, ConjugateDraw, TruncatedDirichlet
+from tacit.laws import ball_normal, bounded_rates, truncated_dirichlet, truncated_normal
+from tacit.spec.draws import (
+    BallRegression,
+    BoundedNormal,
+    BoundedRate,
+    ConjugateDraw,
+    TruncatedDirichlet,
+    TruncatedTables,
+    checked_truncation,
+    draw_grid,
+)
 from tacit.spec.errors import QueryError
 from tacit.spec.keys import labels_of, name_of
-from tacit.spec.moments import Moments, scale_of
+from tacit.spec.moments import Moments, bounds_of, scale_of
 from tacit.spec.queries import Counts
 from tacit.spec.release import Axis, Block, Noise
 from tacit.spec.schema import Schema
@@ -33,6 +43,8 @@ from tacit.wall.steps.lease import Loaded
 
 _FAR = 2.0**60  # multiples of the grid, for a mean without bounds, within 64 bits
 _LEAST = 1e-4
+_MOST_NUMBERS = 10**7
+_MOST_CAP = 1e5
 
 
 @dataclass(frozen=True)
@@ -43,22 +55,28 @@ class ConjugateAnswer(Draw):
 
     @property
     def counts(self) -> Counts:
-        """The table that a draw of levels is from."""
-        assert isinstance(self.query.law, TruncatedDirichlet)
-        return Counts((self.query.law.key,))
+        """The tables that a draw of levels is from."""
+        match self.query.law:
+            case TruncatedDirichlet(key=key):
+                return Counts((key,))
+            case TruncatedTables(families=families):
+                return Counts(families)
+            case law:
+                raise AssertionError(law)
 
     @property
     def stepwise(self) -> bool:
         return self.query.draws == 1 and isinstance(self.query.law, TruncatedDirichlet)
 
     def calibrate(self, mechanism: Any) -> Calibration:
-        return calibrate_draw(exponential(mechanism), self.query, self.schema)
+        found = calibrate_draw(exponential(mechanism), self.query, self.schema)
+        return replace(found, noise=found.noise * len(self.blocks))  # one temperature for all
 
     def evaluate(self, source: Any, noise: tuple[Noise, ...]) -> Statistic:
         """The statistics of all complete rows. A missing value adds nothing to the likelihood."""
         match self.query.law:
-            case TruncatedDirichlet(key=key):
-                levels = (Block(name_of(key), self.blocks[0].axes[1:]),)
+            case TruncatedDirichlet() | TruncatedTables():
+                levels = tuple(Block(block.name, block.axes[1:]) for block in self.blocks)
                 return Statistic(*count_cells(self.counts, self.schema, levels, source))
             case law:
                 moments = resolve_moments(moments_of(law), self.schema)
@@ -80,28 +98,44 @@ class ConjugateAnswer(Draw):
                     rows = np.tile(at, (query.draws, 1))
                     drawn = truncated_dirichlet.sample(rows, truncation, uniform)
                     return to_grid(drawn, truncation).ravel()
+                case TruncatedTables(truncation=truncation):
+                    laws = self.tables(statistic, temperature)
+                    repeated = [np.tile(at, (query.draws, 1)) for at in laws]
+                    each = [truncated_dirichlet.sample(at, truncation, uniform) for at in repeated]
+                    return np.concatenate([to_grid(p, truncation).ravel() for p in each])
                 case BoundedNormal(bounded=bounded):
                     law = normal_law(query, self.moments(statistic), temperature, self.schema)
                     sample = truncated_normal.shares if bounded else truncated_normal.everywhere
                     least, most = (0, PER_ONE) if bounded else (-_FAR, _FAR)
                     drawn = sample(*law, query.draws, uniform)
                     return np.clip(np.rint(drawn * PER_ONE), least, most).astype(np.int64)
+                case BoundedRate():
+                    log = rate_weights(query, self.moments(statistic), temperature, self.schema)
+                    return bounded_rates.sample(log, query.draws, uniform)
                 case BallRegression(radius=radius):
                     centre, precision = regression_law(query, self.moments(statistic), temperature)
-                    each = np.stack([centre] * query.draws), np.stack([precision] * query.draws)
-                    drawn = ball_normal.sample(each[0], each[1], radius, uniform)
+                    laws = [np.stack([part] * query.draws) for part in (centre, precision)]
+                    drawn = ball_normal.sample(laws[0], laws[1], radius, uniform)
                     return np.trunc(drawn / radius * PER_ONE).astype(np.int64).ravel()
+
+    def tables(self, statistic: Statistic, temperature: float) -> list[np.ndarray]:
+        """For each family the Dirichlet laws drawn from, shape (levels of parents, levels)."""
+        shapes = [(-1, len(block.axes[-1].labels)) for block in self.blocks]
+        ends = np.cumsum([math.prod(block.shape[1:]) for block in self.blocks])[:-1]
+        at = concentration(self.query, statistic.integers, temperature)
+        return [part.reshape(s) for part, s in zip(np.split(at, ends), shapes, strict=True)]
 
     def moments(self, statistic: Statistic) -> np.ndarray:
         """The moments' matrix, number of rows in its corner, from their integers."""
         law = self.query.law
-        assert isinstance(law, BoundedNormal | BallRegression)
+        assert isinstance(law, BoundedNormal | BoundedRate | BallRegression)
         return moment_values(resolve_moments(moments_of(law), self.schema), statistic)
 
 
 def resolve_draw(query: ConjugateDraw, schema: Schema) -> ConjugateAnswer:
     """Look up what is public. Opens no data."""
     each = Axis("draw", range(query.draws))
+    blocks: tuple[Block, ...]
     match query.law:
         case TruncatedDirichlet(key=key, prior=prior):
             labels = labels_of(key, schema)
@@ -110,16 +144,40 @@ def resolve_draw(query: ConjugateDraw, schema: Schema) -> ConjugateAnswer:
                     f"Expected {len(labels)} numbers in prior, one for each level of "
                     f"{name_of(key)!r}, got {len(prior)}."
                 )
-            block = Block("p", (each, Axis(name_of(key), labels)))
+            blocks = (Block("p", (each, Axis(name_of(key), labels))),)
+        case TruncatedTables(families=families) as law:
+            blocks = _tables(law, each, Counts(families), schema)
         case BoundedNormal() as law:
             resolve_moments(moments_of(law), schema)
             _check_comparable(law, *scale_of(schema[law.column]))
-            block = Block("mean", (each,))
+            blocks = (Block("mean", (each,)),)
+        case BoundedRate() as law:
+            resolve_moments(moments_of(law), schema)
+            _check_rates(law, schema)
+            blocks = (Block("rate", (each,)),)
         case BallRegression(features=features) as law:
             resolve_moments(moments_of(law), schema)
-            block = Block("coef", (each, Axis("feature", ("(constant)", *features))))
+            blocks = (Block("coef", (each, Axis("feature", ("(constant)", *features)))),)
     span = draw_range(query.law, schema)
-    return ConjugateAnswer(query, schema, (block,), span, (GRID,), (FLOAT_DRAW,))
+    grids = (draw_grid(query.law),) * len(blocks)
+    return ConjugateAnswer(query, schema, blocks, span, grids, (FLOAT_DRAW,))
+
+
+def _tables(law: TruncatedTables, each: Axis, counts: Counts, schema: Schema) -> tuple[Block, ...]:
+    """One block a family: draws of the column given its parents."""
+    blocks = tuple(
+        Block(name, (each, *(Axis(column, labels_of(column, schema)) for column in family)))
+        for name, family in zip(counts.names, law.families, strict=True)
+    )
+    for block in blocks:
+        levels = len(block.axes[-1].labels)
+        if levels < 2:
+            raise QueryError(f"Expected two levels or more of {block.axes[-1].name!r} to draw.")
+        checked_truncation(law.truncation, levels)
+    numbers = sum(block.size for block in blocks)
+    if numbers > _MOST_NUMBERS:
+        raise QueryError(f"Expected at most {_MOST_NUMBERS} numbers in all draws, not {numbers}.")
+    return blocks
 
 
 def _check_comparable(law: BoundedNormal, middle: float, half: float) -> None:
@@ -145,9 +203,20 @@ def _check_comparable(law: BoundedNormal, middle: float, half: float) -> None:
         raise QueryError("Expected low, high and the prior's mean nearer to the column's bounds.")
 
 
-def moments_of(law: BoundedNormal | BallRegression) -> Moments:
+def _check_rates(law: BoundedRate, schema: Schema) -> None:
+    """Refuse columns without a cap above 0, and rates that no value within it speaks for."""
+    low, cap = bounds_of(schema[law.column])
+    counts = law.family == "poisson"
+    if low != 0 or not 0 < cap <= _MOST_CAP or (counts and cap % 1):
+        raise QueryError(f"Expected {law.column!r} to go from 0 to a cap of at most {_MOST_CAP:g}.")
+    scale = cap if counts else 1 / cap
+    if not 1e-6 * scale <= law.low < law.high <= 1e6 * scale:
+        raise QueryError(f"Expected low={law.low} and high={law.high} nearer to {scale:g}.")
+
+
+def moments_of(law: BoundedNormal | BoundedRate | BallRegression) -> Moments:
     """The statistics that a law needs."""
-    if isinstance(law, BoundedNormal):
+    if isinstance(law, BoundedNormal | BoundedRate):
         return Moments((law.column,), degree=1)
     return Moments((*law.features, law.target))
 
@@ -155,7 +224,7 @@ def moments_of(law: BoundedNormal | BallRegression) -> Moments:
 def concentration(query: ConjugateDraw, counts: np.ndarray, temperature: float) -> np.ndarray:
     """The Dirichlet law that is drawn from, before truncation."""
     # proof: draw-range. Only counts / temperature depend on the data; the prior is public.
-    assert isinstance(query.law, TruncatedDirichlet)
+    assert isinstance(query.law, TruncatedDirichlet | TruncatedTables)
     prior = np.array(query.law.prior)
     if query.temper_prior:
         prior = 1 + (prior - 1) / temperature
@@ -179,6 +248,23 @@ def normal_law(
     prior, row = 1 / (prior_sd**2 * kept), 1 / (temperature * law.sd**2)
     gradient = wide * (prior * (prior_mean - origin) + row * away)
     return float(gradient), float(wide**2 * (prior + row * rows))
+
+
+def rate_weights(
+    query: ConjugateDraw, moments: np.ndarray, temperature: float, schema: Schema
+) -> np.ndarray:
+    """The log-weight of each rate that can be drawn."""
+    law = query.law
+    assert isinstance(law, BoundedRate)
+    middle, half = scale_of(schema[law.column])
+    rows, total = moments[0, 0], middle * moments[0, 0] + half * moments[0, 1]
+    at = bounded_rates.log_rates(law.low, law.high)
+    theta, partition = bounded_rates.statistics(law.family, at, middle + half)
+    shape, per = law.prior
+    prior = (shape - 1) * at - per * np.exp(at)
+    # A density of the rate, on points of equal ratios.
+    base = at + prior / (temperature if query.temper_prior else 1.0)
+    return base + (total * theta - rows * partition) / temperature
 
 
 def regression_law(

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tacit.accounting import Calibration
-from tacit.accounting.draws import GRID, calibrate_density, choice_range, density_bound
+from tacit.accounting.draws import calibrate_density, choice_range, density_bound
 from tacit.draws.choice import ChoiceAnswer, choice_among
 from tacit.draws.draw import FLOAT_DRAW, PER_ONE, Draw, exponential, uniforms
 from tacit.laws import chains
@@ -23,6 +23,7 @@ from tacit.laws.uniform import Uniform
 from tacit.sources.data import AnySource, Data, load
 from tacit.spec.choice import Choice
 from tacit.spec.density import Box, DensityDraw, Points
+from tacit.spec.draws import GRID
 from tacit.spec.errors import QueryError
 from tacit.spec.kernels import Contribution, Kernel
 from tacit.spec.programs import Program, trace

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tacit.accounting.draws import GRID
+from tacit.spec.draws import GRID
 from tacit.spec.mechanisms import Exponential
 from tacit.spec.release import Block, Noise
 from tacit.spec.schema import Schema

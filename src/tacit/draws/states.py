@@ -13,7 +13,6 @@ import numpy as np
 
 from tacit.accounting import Calibration
 from tacit.accounting.draws import (
-    GRID,
     calibrate_range,
     chain_assumption,
     paths_range,
@@ -24,7 +23,7 @@ from tacit.draws.draw import FLOAT_DRAW, Draw, exponential, uniforms
 from tacit.laws import hidden_paths, truncated_dirichlet
 from tacit.laws.truncated_dirichlet import LogGamma
 from tacit.laws.uniform import Uniform
-from tacit.spec.draws import LEAST_TRUNCATION, MOST_LEVELS
+from tacit.spec.draws import GRID, LEAST_TRUNCATION, MOST_LEVELS
 from tacit.spec.errors import QueryError
 from tacit.spec.hidden_states import Panel, StateChain, StatePaths, StateProfiles
 from tacit.spec.queries import Counts

@@ -43,12 +43,24 @@ def suits(method: Any, model: Any) -> bool:
     return all(any(hasattr(model, f) for f in one.split(" or ")) for one in method.needs)
 
 
-def check_suits(method: Any, model: Any) -> None:
-    """Refuse a pair that makes no sense, and name the methods that do."""
+def check_suits(method: Any, model: Any, asked: str | None = None) -> None:
+    """Refuse a pair that makes no sense, and name what can fit the model in words to write.
+
+    `asked` is what the user wrote, where that is not the method's own name.
+    """
     if suits(method, model):
         return
-    known = ", ".join(each.__name__ for each in METHODS if suits(each, model))
-    asked = type(method).__name__
-    if isinstance(method, Statistics):  # nobody wrote that word
-        asked = "Statistics (noisy counts or sums, by a mechanism or a Budget)"
-    raise ModelError(f"{type(model).__name__} cannot be fitted by {asked}; it can by {known}.")
+    if asked is None:
+        asked = type(method.mechanism if isinstance(method, Statistics) else method).__name__
+    able = [each for each in METHODS if suits(each, model)]
+    known = [_HOMES.get(each.__name__, f"tacit.methods.{each.__name__}") for each in able]
+    if {Statistics, PrivateNewton, VIPS} & set(able):
+        known.insert(0, "tacit.Budget")
+    name = type(model).__name__
+    raise ModelError(f"{name} cannot be fitted by {asked}; it can by {', '.join(known)}.")
+
+
+_HOMES = {
+    "Statistics": "tacit.Laplace, tacit.Gaussian",  # nobody writes Statistics
+    **{name: f"tacit.{name}" for name in ("SGLD", "VIPS", "OnePosteriorSample", "PrivateNewton")},
+}

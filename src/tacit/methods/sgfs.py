@@ -70,11 +70,12 @@ class SGFS(GradientSampler):
         size = bound.numbers
         if size > _MOST_SQUARES:
             raise ModelError(f"Expected at most {_MOST_SQUARES} parameters for SGFS, got {size}.")
+        squares = Bound(packed_size(size), bound.clip**2, geometry="outer")
         return BoundedSum(
             with_squares(question.kernel, size),
             question.columns,
             # The same vectors: what is clipped to norm c has squares of norm c^2.
-            blocks={"sum": bound, "squares": Bound(packed_size(size), bound.clip**2)},
+            blocks={"sum": bound, "squares": squares},
             state=question.state,
         )
 

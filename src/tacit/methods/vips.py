@@ -43,7 +43,7 @@ class VIPS:
 
     Each step asks for the sum of expected statistics over the units that take part, with Gaussian
     noise, and updates the model's variational parameters. Sums are averaged before they are
-    denoised.
+    denoised, or clamped to zero with noise="plugin"; `clamp_steps` is the paper's order.
 
     Parameters
     ----------
@@ -67,6 +67,10 @@ class VIPS:
     noise_multiplier
         Instead of epsilon: the standard deviation of the noise over the bound of a unit's share.
         0 is for public data alone.
+    clamp_steps
+        Set negative numbers to zero in every step, before the average, as the paper does: only
+        where sums cannot be negative, and with noise="plugin". Positive noise is then left in small
+        numbers, which flattens topics. It is for comparison.
     n_units
         About how many units there are, where that is secret. Needed under add_remove if the schema
         has no max_units.
@@ -81,6 +85,7 @@ class VIPS:
     kappa: float | None = None
     accountant: Accountant = "pld"
     noise_multiplier: float | None = None
+    clamp_steps: bool = False
     n_units: int | None = None
 
     needs: ClassVar[tuple[str, ...]] = ("variational",)
@@ -108,10 +113,13 @@ class VIPS:
             check_subsampling(self.sampling)
             set_fields(self, sampling=Everyone() if self.sampling.rate == 1 else self.sampling)
         one_of(self.accountant, "accountant", get_args(Accountant), ModelError)
+        one_of(self.clamp_steps, "clamp_steps", (True, False), ModelError)
 
     def plan(self, task: Task) -> Spending:
         fit = self._fit(task)
         question = fit.preview(task)
+        if self.clamp_steps:
+            _check_clamped(question, task)
         pilots = tuple(pilot.question for pilot in fit.variational.pilots)
         plan = plan_of(fit.options, fit.variational, question, task.schema.neighbours)
         return Spending((plan,), (question, *pilots))
@@ -252,8 +260,9 @@ class StepState:
         variational, step = self.fit.variational, self.step + 1
         rate = self.fit.sampling.rate
         tables = [release.table(block.name) for block in release.blocks]
+        least = 0.0 if self.fit.options.clamp_steps else -np.inf
         scaled = Sums(  # up to all units
-            {table.block.name: table.value / rate for table in tables},
+            {table.block.name: np.maximum(table.value, least) / rate for table in tables},
             {table.block.name: table.noise.scale / rate for table in tables},
             self.sums.pilots,
         )
@@ -351,6 +360,18 @@ def _least_noise(parts: tuple[_Part, ...], budget: Budget, neighbours: Neighbour
 
 def _plan(parts: tuple[_Part, ...], multiplier: float, delta: Any) -> Plan:
     return Plan(*(part.steps(multiplier) for part in parts), delta=delta)
+
+
+def _check_clamped(question: BoundedSum, task: Task) -> None:
+    """Refuse to clamp sums that may be negative, or whose noise the model accounts for."""
+    if any(bound.geometry in ("free", "outer") for bound in question.bounds):
+        name = type(task.model).__name__
+        raise ModelError(f"Expected clamp_steps=False: sums of {name} may be negative.")
+    if task.sampling.noise == "aware":
+        raise ModelError(
+            'Expected noise="plugin" beside clamp_steps=True: noise-aware inference needs sums '
+            "as they were released."
+        )
 
 
 def _geometry(question: BoundedSum) -> Geometry:

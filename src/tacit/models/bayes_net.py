@@ -10,14 +10,16 @@ import numpy as np
 from scipy.special import gammaln
 
 from tacit.infer.networks import draw_tables
-from tacit.models.checks import concentration, names_of
+from tacit.models.checks import concentration, names_of, refuse_draws
 from tacit.posterior import NetworkPosterior, describe
 from tacit.posterior.network import family_name
 from tacit.spec.checks import set_fields
+from tacit.spec.draws import ConjugateDraw, TruncatedTables
 from tacit.spec.errors import ModelError
 from tacit.spec.queries import Counts
 from tacit.spec.release import Release
 from tacit.spec.sampling import Sampling, SamplingOptions
+from tacit.spec.schema import Schema
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class BayesNet:
 
     def query(self) -> Counts:
         """One table for each family that no other table has as a margin."""
-        families = [(*parents, name) for name, parents in self.graph.items()]
+        families = self.families
         needed = [
             family if len(family) > 1 else family[0]
             for i, family in enumerate(families)
@@ -60,19 +62,52 @@ class BayesNet:
         ]
         return Counts(tuple(needed))
 
+    def draw_query(
+        self, schema: Schema, *, truncation: Any, draws: int, temper_prior: bool
+    ) -> ConjugateDraw:
+        """Draws of all tables at once, no probability below `truncation`."""
+        if truncation is None:
+            raise ModelError(
+                "Expected OnePosteriorSample(..., truncation=0.05), or another smallest "
+                "probability that a draw can have: it bounds what one row can do and has no "
+                "default."
+            )
+        law = TruncatedTables(self.families, self.prior, truncation)
+        return ConjugateDraw(law, draws, temper_prior)
+
+    @property
+    def families(self) -> tuple[tuple[str, ...], ...]:
+        """Each column after its parents."""
+        return tuple((*parents, name) for name, parents in self.graph.items())
+
     def posterior(self, release: Release, **sampling: Unpack[SamplingOptions]) -> NetworkPosterior:
-        """The posterior of every table `p(column|parents)` given noisy counts of each family."""
+        """The posterior of every table `p(column|parents)` given noisy counts of each family.
+
+        Draws that were released are themselves the posterior's draws, at their temperature.
+        """
         how = Sampling.of(sampling)
+        names = {name: family_name(name, parents) for name, parents in self.graph.items()}
+        labels = {
+            names[name]: {each: release.schema[each].labels for each in (*parents, name)}
+            for name, parents in self.graph.items()
+        }
+        if isinstance(release.query, ConjugateDraw):
+            refuse_draws(sampling)
+            law = release.query.law
+            if not isinstance(law, TruncatedTables) or law.families != self.families:
+                raise ModelError(f"This release answers {release.query}, not {self.query()}.")
+            found = {
+                name: release.table(block.name).value
+                for name, block in zip(names.values(), release.blocks, strict=True)
+            }
+            return NetworkPosterior.from_chain(self, release, found, labels)
         tables, rows, rng = draw_tables(release, self.graph, self.prior, how)
-        draws, labels, drawn = {}, {}, dict[str, np.ndarray]()
+        drawn: dict[str, np.ndarray] = {}
         for name, parents in self.graph.items():
-            table, family = tables[name], family_name(name, parents)
-            draws[family] = table
-            labels[family] = {each: release.schema[each].labels for each in (*parents, name)}
             given = (np.arange(len(rows)), *(drawn[parent] for parent in parents))
-            passed = np.cumsum(table[given], axis=1) < rng.random((len(rows), 1))
-            drawn[name] = np.minimum(passed.sum(axis=1), table.shape[-1] - 1)
-        draws["rows"] = rows
+            passed = np.cumsum(tables[name][given], axis=1) < rng.random((len(rows), 1))
+            drawn[name] = np.minimum(passed.sum(axis=1), tables[name].shape[-1] - 1)
+        draws = {names[name]: tables[name] for name in self.graph} | {"rows": rows}
         return NetworkPosterior.of(self, release, how, draws, labels=labels, predicted=drawn)
 
     def log_prior(self, draws: Mapping[str, np.ndarray], release: Release) -> np.ndarray:
@@ -124,6 +159,13 @@ class NaiveBayes:
 
     def query(self) -> Counts:
         return self.net.query()
+
+    def draw_query(
+        self, schema: Schema, *, truncation: Any, draws: int, temper_prior: bool
+    ) -> ConjugateDraw:
+        """Draws of all tables at once, no probability below `truncation`."""
+        options = {"truncation": truncation, "draws": draws, "temper_prior": temper_prior}
+        return self.net.draw_query(schema, **options)
 
     def posterior(self, release: Release, **sampling: Unpack[SamplingOptions]) -> NetworkPosterior:
         """The posterior of `p(target)` and of `p(feature|target)` for each feature."""

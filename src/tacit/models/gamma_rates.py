@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Unpack
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 from scipy.stats import gamma
 
 from tacit.infer.latent_sum import draw_one_parameter
 from tacit.infer.one_parameter import exponential, poisson
-from tacit.models.checks import check_answers, positive
+from tacit.laws.bounded_rates import RateFamily
+from tacit.models.checks import check_answers, positive, refuse_draws
 from tacit.posterior import Posterior
 from tacit.spec.checks import set_fields
 from tacit.spec.columns import Integer, Real
+from tacit.spec.draws import BoundedRate, ConjugateDraw
 from tacit.spec.errors import ModelError
 from tacit.spec.moments import Moments
 from tacit.spec.release import Release
@@ -39,9 +41,34 @@ class _GammaRate:
     def query(self) -> Moments:
         return Moments((self.column,), degree=1)
 
+    def draw_query(
+        self, schema: Schema, *, truncation: Any, draws: int, temper_prior: bool
+    ) -> ConjugateDraw:
+        """Draws of the rate within `truncation`, the smallest and the largest.
+
+        By default rates of counts lie between a hundredth of the cap and the cap, and mean waits
+        between a twentieth of the cap and ten times the cap.
+        """
+        cap, prior = self._cap_and_prior(schema)
+        if truncation is None:
+            truncation = (0.01 * cap, cap) if self._counts else (0.1 / cap, 20 / cap)
+        low, high = positive(truncation, 2, "truncation=(smallest rate, largest rate)")
+        law = BoundedRate(self.column, self._family, prior, low, high)
+        return ConjugateDraw(law, draws, temper_prior)
+
+    @property
+    def _family(self) -> RateFamily:
+        return "poisson" if self._counts else "exponential"
+
     def posterior(self, release: Release, **sampling: Unpack[SamplingOptions]) -> Posterior:
-        """The posterior of `rate`, and of the `mean` wait 1 / rate, given a release."""
+        """The posterior of `rate`, and of the `mean` wait 1 / rate, given a release.
+
+        Draws that were released are themselves the posterior's draws, at their temperature.
+        """
         how = Sampling.of(sampling)
+        if isinstance(release.query, ConjugateDraw):
+            refuse_draws(sampling)
+            return self._drawn(release, release.query.law)
         check_answers(release, self.query())
         cap, prior = self._cap_and_prior(release.schema)
         rng = np.random.default_rng(how.seed)
@@ -54,6 +81,18 @@ class _GammaRate:
             means, next_row = {"mean": 1 / rate}, rng.standard_exponential(len(rate)) / rate
         draws = {"rate": rate, **means, "rows": rows}
         return Posterior.of(self, release, how, draws, predicted={self.column: next_row})
+
+    def _drawn(self, release: Release, law: Any) -> Posterior:
+        """The posterior of released draws: rates from shares of their interval's logarithm."""
+        own = isinstance(law, BoundedRate) and (law.column, law.family) == (
+            self.column,
+            self._family,
+        )
+        if not own:
+            raise ModelError(f"This release answers {release.query}, not {self.query()}.")
+        rate = law.low * (law.high / law.low) ** release.table("rate").value
+        means = {} if self._counts else {"mean": 1 / rate}
+        return Posterior.from_chain(self, release, {"rate": rate, **means})
 
     def log_prior(self, draws: Mapping[str, np.ndarray], release: Release) -> np.ndarray:
         """The log density of the prior at draws of `rate`."""

@@ -228,6 +228,7 @@ class _Pilots:
             self.features,
             size=(self.size + 1) * (self.size + 2) // 2,
             clip=(1 + self.size / 2) * self.most,
+            geometry="outer",
             state=self._state(Frame.whole(self.size)),
         )
         range_query = self._histograms(np.ones(self.size, np.int64))

@@ -64,7 +64,9 @@ def augmented(
     # Off the diagonal times the root of 2: the norm of a row's part is that of the matrix, 1/4.
     start_state = (np.zeros(numbers), *encoding)
     weighted = Kernel("logistic.polya_gamma_squares")
-    squares = BoundedSum(weighted, columns, size=numbers, clip=0.25 * rows, state=start_state)
+    squares = BoundedSum(
+        weighted, columns, size=numbers, clip=0.25 * rows, geometry="outer", state=start_state
+    )
 
     def start(rng: np.random.Generator) -> Sums:
         most = upper(0.25 * setting.units * np.eye(size))  # they cannot be larger

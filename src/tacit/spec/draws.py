@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
+from tacit.laws.bounded_rates import PIECES, RateFamily
 from tacit.spec.checks import (
     distinct_columns,
     is_number,
@@ -23,6 +24,7 @@ from tacit.spec.errors import QueryError
 from tacit.spec.keys import Is, Key
 from tacit.spec.wire import Record
 
+GRID = 2.0**-40  # of released draws
 LEAST_TRUNCATION = 1e-4
 MOST_LEVELS = 1000
 MOST_DRAWS = 1000  # of the exact composition, whose cost is their square
@@ -59,19 +61,43 @@ class TruncatedDirichlet(Record):
             raise QueryError(
                 f"Expected prior={self.prior!r} to be 2 to {MOST_LEVELS} numbers from 1e-6 to 1e9."
             )
-        if not is_number(self.truncation):
-            raise QueryError(
-                f"Expected truncation, the smallest probability of a draw, for example "
-                f"truncation=0.05; got {self.truncation!r}."
-            )
-        levels, truncation = len(prior), float(self.truncation)
-        # A millionth of room, so that points of the grid lie inside.
-        if not LEAST_TRUNCATION <= truncation <= (1 - 1e-6) / levels:
-            raise QueryError(
-                f"Expected {LEAST_TRUNCATION:g} <= truncation={truncation} < 1/{levels}, "
-                f"since {levels} probabilities sum to one."
-            )
+        truncation = checked_truncation(self.truncation, len(prior))
         set_fields(self, prior=tuple(map(float, prior)), truncation=truncation)
+
+
+@dataclass(frozen=True)
+class TruncatedTables(Record):
+    """Probabilities of a network's columns given their parents, each at least `truncation`.
+
+    Parameters
+    ----------
+    families
+        For each column of the network its parents, and then the column itself. A row counts for a
+        family if it has a value in all of its columns.
+    prior
+        The concentration of the Dirichlet prior of a column given any levels of its parents.
+    truncation
+        The smallest probability the draw can have: 1e-4 <= truncation < 1 / levels, for the column
+        with most levels.
+    """
+
+    families: tuple[tuple[str, ...], ...]
+    prior: float
+    truncation: float
+
+    def __post_init__(self) -> None:
+        given = self.families if isinstance(self.families, (tuple, list)) else ()
+        if not given:
+            raise QueryError('Expected families of columns, such as (("ward", "smoker"),).')
+        families = tuple(distinct_columns(family) for family in given)
+        if len({family[-1] for family in families}) < len(families):
+            raise QueryError("Expected each column to have one family.")
+        set_fields(
+            self,
+            families=families,
+            prior=number(self.prior, "prior", 1e-6, 1e9),
+            truncation=checked_truncation(self.truncation, 2),
+        )
 
 
 @dataclass(frozen=True)
@@ -126,6 +152,34 @@ class BoundedNormal(Record):
 
 
 @dataclass(frozen=True)
+class BoundedRate(Record):
+    """The rate of a column's counts or waits, which start at 0, between `low` and `high`.
+
+    `family` is "poisson" or "exponential", of which values up to the column's cap are seen, and
+    `prior` the (shape, rate) of a Gamma law. Draws are rates of a public list, 65,537 of them with
+    equal ratios.
+    """
+
+    column: str
+    family: RateFamily
+    prior: tuple[float, float]
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        one_of(self.family, "family", ("poisson", "exponential"))
+        given = self.prior if isinstance(self.prior, (tuple, list)) else ()
+        if len(given) != 2 or not all(is_number(x) and 1e-12 <= x <= 1e12 for x in given):
+            raise QueryError(
+                f"Expected prior=(shape, rate) from 1e-12 to 1e12, got {self.prior!r}."
+            )
+        ends = {what: number(getattr(self, what), what, 1e-12, 1e12) for what in ("low", "high")}
+        if not 1 + 1e-6 <= ends["high"] / ends["low"] <= 1e12:
+            raise QueryError(f"Expected low={self.low} < high={self.high}, two rates.")
+        set_fields(self, prior=tuple(map(float, given)), **ends)
+
+
+@dataclass(frozen=True)
 class BallRegression(Record):
     """Coefficients of a regression whose residual standard deviation is known, within a ball.
 
@@ -150,7 +204,7 @@ class BallRegression(Record):
             raise QueryError(f"Expected scale={self.scale} of at most 10,000 sd={self.sd}.")
 
 
-DrawLaw = TruncatedDirichlet | BoundedNormal | BallRegression
+DrawLaw = TruncatedDirichlet | TruncatedTables | BoundedNormal | BoundedRate | BallRegression
 
 
 @dataclass(frozen=True)
@@ -184,3 +238,24 @@ class ConjugateDraw(Record):
             )
         whole_number(self.draws, "draws", most=MOST_DRAWS, error=QueryError)
         one_of(self.temper_prior, "temper_prior", (True, False))
+
+
+def draw_grid(law: DrawLaw) -> float:
+    """The grid of what is released."""
+    return 1 / PIECES if isinstance(law, BoundedRate) else GRID
+
+
+def checked_truncation(truncation: Any, levels: int) -> float:
+    """The smallest probability of a draw, as a float; there is no default."""
+    if not is_number(truncation):
+        raise QueryError(
+            f"Expected truncation, the smallest probability of a draw, for example "
+            f"truncation=0.05; got {truncation!r}."
+        )
+    # A millionth of room, so that points of the grid lie inside.
+    if not LEAST_TRUNCATION <= truncation <= (1 - 1e-6) / levels:
+        raise QueryError(
+            f"Expected {LEAST_TRUNCATION:g} <= truncation={truncation} < 1/{levels}, "
+            f"since {levels} probabilities sum to one."
+        )
+    return float(truncation)

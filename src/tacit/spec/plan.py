@@ -20,8 +20,8 @@ from tacit.spec.mechanisms import (
 )
 from tacit.spec.wire import Record, facts_of, reading
 
-Geometry = Literal["free", "nonnegative", "box", "simplex"]
-GEOMETRIES: tuple[Geometry, ...] = ("free", "nonnegative", "box", "simplex")
+Geometry = Literal["free", "nonnegative", "box", "simplex", "outer"]
+GEOMETRIES: tuple[Geometry, ...] = ("free", "nonnegative", "box", "simplex", "outer")
 _MOST_STEPS = 10**8
 
 

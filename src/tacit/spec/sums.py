@@ -29,7 +29,11 @@ class Bound(Record):
     - "free": any signs, norm at most `clip`;
     - "nonnegative": negative numbers become 0, norm at most `clip`;
     - "simplex": negative numbers become 0, L1 norm at most `clip` (responsibilities);
-    - "box": every number between 0 and `clip`.
+    - "box": every number between 0 and `clip`;
+    - "outer": a row's outer product g g', norm at most `clip`, as a vector of the same norm: the
+      upper triangle row by row, entries off the diagonal times the root of 2 (second moments). Of
+      what the kernel gives, the row with the largest diagonal entry counts: it is g times a number,
+      and the rest follows from it.
     """
 
     size: int | tuple[int, ...]
@@ -45,7 +49,9 @@ class Bound(Record):
             raise QueryError(f"Expected size={self.size!r} > 0, a whole number or a few of them.")
         one_of(self.geometry, "geometry", GEOMETRIES)
         one_of(self.norm, "norm", ("l1", "l2"))
-        norm = "l1" if self.geometry == "simplex" else self.norm
+        norm = {"simplex": "l1", "outer": "l2"}.get(self.geometry, self.norm)
+        if self.geometry == "outer" and not (isinstance(size, int) and side_of(size)):
+            raise QueryError(f"Expected size={self.size!r} to be p (p + 1) / 2 for outer products.")
         set_fields(self, size=size, clip=number(self.clip, "clip", 1e-100, 1e100), norm=norm)
 
     @property
@@ -62,6 +68,12 @@ class Bound(Record):
         if self.geometry == "box":
             return self.clip * math.sqrt(self.numbers)
         return self.clip
+
+
+def side_of(numbers: int) -> int:
+    """The p of a packed p by p matrix of p (p + 1) / 2 numbers; 0 if there is none."""
+    side = (math.isqrt(8 * numbers + 1) - 1) // 2
+    return side if side * (side + 1) // 2 == numbers else 0
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import tacit
 from tacit.accounting.calibrate import calibrate_sum, exact_noise, grid_units, multiplied_noise
+from tacit.spec.packing import packed_size, upper
 from tacit.spec.sums import Bound
 from tacit.wall.steps import clip as _clip
 from tacit.wall.steps.clip import add_alone, add_rows, add_unit, limits_of
@@ -269,3 +270,134 @@ def test_norms_are_compared_exactly_in_integers(steps, nudge, by_l1):
     most = min(max(size + nudge, 0), 2**30)
     expected = size <= most if by_l1 else sum(s * s for s in steps) <= most**2
     assert _clip._fits(np.array(steps, np.int32), most, by_l1) == expected
+
+
+# Outer products: no two units have a negative inner product, whatever the kernel gives
+
+
+def of_unit(rows, limits, form=np.float64):
+    """What the wall adds for a unit with these rows, by both loops over rows."""
+    rows = np.atleast_2d(rows).astype(form)
+    size, count = rows.shape[1], len(rows)
+    total, scratch, sums = np.zeros(size, np.int64), np.zeros(size, np.int32), np.zeros(size)
+    last = np.zeros(count + 1, np.bool_)
+    last[0] = last[-1] = True
+    add_rows(rows, np.ones(count, np.bool_), last, sums, scratch, limits, total)
+    if form is np.float64:
+        again, sums = np.zeros(size, np.int64), np.zeros(size)
+        for row in rows:
+            if np.all(np.isfinite(row)):
+                _clip.add_row(row, limits, sums)
+        add_unit(sums, scratch, limits, again)
+        np.testing.assert_array_equal(again, total)
+    return [int(s) for s in total]
+
+
+def outer_limits(side, clip, multiplier):
+    bound = Bound(packed_size(side), clip, geometry="outer")
+    noise = exact_noise((bound,)) if multiplier is None else multiplied_noise(multiplier, (bound,))
+    return limits_of((bound,), noise), grid_units(clip, noise[0].grid), noise[0].grid
+
+
+@st.composite
+def outer_units(draw):
+    """Two units of a few rows each, which need not be outer products at all."""
+    side = draw(st.integers(1, 6))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    numbers = packed_size(side)
+
+    def row():
+        match draw(st.integers(0, 3)):
+            case 0:
+                return rng.normal(size=numbers) * 10.0 ** draw(st.integers(-4, 4))
+            case 1:
+                return draw(st.sampled_from(STRANGE)) * rng.uniform(-1, 1, size=numbers)
+            case 2:  # nearly orthogonal to others of its kind: rounding decides the sign
+                g = rng.permutation(np.eye(side)[0]) + rng.normal(size=side) * 1e-5
+                return upper(np.outer(g, g))
+            case _:
+                g = rng.normal(size=side)
+                return upper(np.outer(g, g)) * draw(st.sampled_from([-1.0, 1.0, 50.0]))
+
+    units = [np.array([row() for _ in range(draw(st.integers(1, 3)))]) for _ in range(2)]
+    multiplier = draw(st.none() | st.floats(1e-2, 1e3) | st.floats(1e5, 5e6))
+    form = draw(st.sampled_from([np.float32, np.float64]))
+    return side, units, draw(st.sampled_from([1e-6, 1.0, 300.0])), multiplier, form
+
+
+@settings(deadline=None, max_examples=600)
+@given(outer_units())
+def test_outer_products_of_two_units_are_within_what_is_accounted_for(case):
+    """As the proof has it, in exact integers: room in the norm for a negative inner product."""
+    side, units, clip, multiplier, form = case
+    limits, most, _ = outer_limits(side, clip, multiplier)
+    with np.errstate(over="ignore"):
+        one, other = (of_unit(unit, limits, form) for unit in units)
+    across = sum(a * b for a, b in zip(one, other, strict=True))
+    for each in (one, other):
+        assert length(each, False) + max(0, -across) <= most**2
+    assert sum((a - b) ** 2 for a, b in zip(one, other, strict=True)) <= 2 * most**2
+
+
+def test_without_room_for_rounding_the_bound_breaks(monkeypatch):
+    """The twin of the room: clipped to the whole bound, rounded units are further apart."""
+    rng = np.random.default_rng(1)
+
+    def worst(side=3):
+        limits_of.cache_clear()
+        limits, most, _ = outer_limits(side, 1.0, 1.2e7)
+        found = 0.0
+        for _ in range(3000):
+            axes = np.linalg.qr(rng.normal(size=(side, side)))[0][:2] * rng.uniform(1, 2, (2, 1))
+            one, other = (of_unit(upper(np.outer(g, g)), limits) for g in axes)
+            across = sum(a * b for a, b in zip(one, other, strict=True))
+            found = max(found, (length(one, False) - across) / most**2)
+        return found
+
+    assert worst() <= 1
+    monkeypatch.setattr(_clip, "bound_units", lambda bound, grid: grid_units(bound.clip, grid))
+    assert worst() > 1
+    limits_of.cache_clear()
+
+
+@pytest.mark.parametrize("count", [1, 4])
+def test_outer_products_are_added_as_they_are(count):
+    """Sums of true outer products come out unchanged, but for rounding towards zero."""
+    rng = np.random.default_rng(2)
+    limits, _, grid = outer_limits(5, 100.0, 1.0)
+    vectors = rng.normal(size=(count, 5))
+    vectors[0, 2] = 0.0
+    rows = np.array([upper(np.outer(g, g)) for g in vectors])
+    found = np.array(of_unit(rows, limits)) * grid
+    np.testing.assert_allclose(found, rows.sum(axis=0), atol=2 * grid)
+
+
+def test_what_is_no_outer_product_becomes_one():
+    limits, _, grid = outer_limits(2, 1.0, 1.0)
+    turned = np.array([0.0, 0.7, 0.0])  # no diagonal: eigenvalues of both signs
+    negative = -upper(np.outer([0.6, 0.3], [0.6, 0.3]))
+    assert of_unit(turned, limits) == of_unit(negative, limits) == [0, 0, 0]
+    mixed = np.array([0.5, 0.2, 0.1])  # its first row decides
+    second = 0.2 / np.sqrt(2)
+    want = upper(np.outer([0.5, second], [0.5, second]) / 0.5)
+    np.testing.assert_allclose(np.array(of_unit(mixed, limits)) * grid, want, atol=2 * grid)
+
+
+def test_two_outer_products_are_as_far_apart_as_is_paid_for():
+    """Orthogonal vectors: the root of 2, not 2 as for numbers of any sign."""
+    bound = Bound(6, 1.0, geometry="outer")
+    calibration = calibrate_sum(tacit.Gaussian(1, 1e-6), (bound,), "replace_one")
+    limits, law = limits_of((bound,), calibration.noise), calibration.noise[0]
+    one, other = (np.array(of_unit(upper(np.outer(g, g)), limits)) for g in np.eye(3)[:2] * 3)
+    sensitivity = law.scale / law.grid * tacit.accounting.gaussian_mu(1, 1e-6)
+    assert 0.999 * sensitivity <= np.linalg.norm(one - other) <= sensitivity
+    free = calibrate_sum(tacit.Gaussian(1, 1e-6), (Bound(6, 1.0),), "replace_one")
+    assert free.noise[0].scale == pytest.approx(law.scale * math.sqrt(2), rel=1e-6)
+
+
+def test_outer_products_have_a_triangle_of_numbers():
+    for size in (2, 4, 5, (2, 3)):
+        with pytest.raises(tacit.errors.QueryError, match=r"p \(p \+ 1\) / 2"):
+            Bound(size, 1.0, geometry="outer")
+    with pytest.raises(tacit.errors.BudgetError, match="vanish in the grid"):
+        multiplied_noise(1e8, (Bound(3, 1.0, geometry="outer"),))

@@ -13,6 +13,7 @@ import pytest
 from scipy.stats import chi2
 
 import tacit
+from tacit.spec.sums import Bound
 from tacit.wall import noise as _noise
 from tests.wall.steps.test_sums import dense, schema, table
 
@@ -72,6 +73,45 @@ def test_a_plan_is_charged_once_and_before_reading(tmp_path):
     assert float(certificate.epsilon) == pytest.approx(expected, rel=1e-3)
     assert certificate.ledger.entry == 2
     assert "steps 5" in str(certificate)
+
+
+@pytest.mark.parametrize("neighbours", ["replace_one", "add_remove"])
+def test_a_block_of_outer_products_has_less_noise_where_the_proof_allows_it(neighbours):
+    """Beside a free block, paid for as free: their distances add up to what was paid for."""
+    blocks = {"sum": Bound(2, 3.0), "squares": Bound(3, 9.0, geometry="outer")}
+
+    def both(row, state):
+        x, y = row
+        return {"sum": row, "squares": jnp.array([x**2, x * y * 2**0.5, y**2])}
+
+    query = tacit.queries.BoundedSum(both, ["x", "y"], blocks=blocks)
+    everyone, rare = tacit.subsampling.Everyone(), tacit.subsampling.Poisson(0.5)
+    for sampling in (everyone, rare):
+        lease = wall(neighbours=neighbours).prepay(
+            plan(1, sampling, mechanism=tacit.Gaussian(noise_multiplier=4.0), numbers=5)
+        )
+        scales = [law.scale for law in lease.release(query).noise]
+        narrower = neighbours == "replace_one" and sampling is everyone
+        share = 2**-0.5 if narrower else 1.0
+        want = [4 * 3 * 2**0.5, 4 * 9 * 2**0.5 * share]
+        assert scales == pytest.approx(want, rel=1e-6)
+        if narrower:
+            moved = (2 * 3 / scales[0]) ** 2 + (2**0.5 * 9 / scales[1]) ** 2
+            assert moved <= (2 / 4) ** 2 * (1 + 1e-9)
+
+
+def test_a_unit_of_many_rows_has_no_outer_products():
+    many = tacit.Schema(
+        tacit.Real("x", -1, 1), unit="who", max_rows_per_unit=1001, neighbours="replace_one"
+    )
+    state = np.zeros(1), np.ones(1), np.zeros(1), np.eye(1), np.ones(1)
+    query = tacit.queries.BoundedSum(
+        tacit.queries.Kernel("normal_mixture.products"), "x", size=3, clip=2, geometry="outer",
+        state=state,
+    )  # fmt: skip
+    home = tacit.Public({"x": [0.0], "who": [1]}, many)
+    with pytest.raises(tacit.errors.QueryError, match="max_rows_per_unit <= 1000"):
+        home.quote(query, tacit.Gaussian(1, 1e-6))
 
 
 def test_no_step_is_given_that_was_not_paid_for():

@@ -5,14 +5,15 @@ This is the step that every sum passes through, and where its sensitivity comes 
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 
 import numba
 import numpy as np
 
-from tacit.accounting.calibrate import grid_units
+from tacit.accounting.calibrate import bound_units
 from tacit.spec.release import Noise
-from tacit.spec.sums import Bound
+from tacit.spec.sums import Bound, side_of
 
 # No counting of references: nothing is made here, and who calls holds on to what it passes.
 _compiled = numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
@@ -23,7 +24,10 @@ _looped = numba.njit(nogil=True, error_model="numpy")
 _reordered = numba.njit(nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
 
 
-# The bound of a block for compiled code: `most` is the clip in multiples of the grid.
+_ROOT, _UNROOT = math.sqrt(2.0), math.sqrt(0.5)
+
+# The bound of a block for compiled code: `most` is the clip in multiples of the grid, and `side` is
+# the p of p by p outer products, 0 for other geometries.
 LIMIT = np.dtype(
     [
         ("start", np.int64),
@@ -34,6 +38,7 @@ LIMIT = np.dtype(
         ("by_l1", np.bool_),
         ("signed", np.bool_),
         ("box", np.bool_),
+        ("side", np.int64),
     ]
 )
 
@@ -45,11 +50,12 @@ def limits_of(bounds: tuple[Bound, ...], noise: tuple[Noise, ...]) -> np.ndarray
     start = 0
     for limit, bound, law in zip(limits, bounds, noise, strict=True):
         limit["start"], limit["stop"] = start, start + bound.numbers
-        limit["most"] = grid_units(bound.clip, law.grid)
+        limit["most"] = bound_units(bound, law.grid)
         # The clip that is used lies on the grid, or rounding a vector of its length would pass it.
         limit["clip"], limit["per_grid"] = limit["most"] * law.grid, 1 / law.grid
         limit["by_l1"] = bound.norm == "l1"
-        limit["signed"], limit["box"] = bound.geometry == "free", bound.geometry == "box"
+        limit["signed"], limit["box"] = bound.geometry in ("free", "outer"), bound.geometry == "box"
+        limit["side"] = side_of(bound.numbers) if bound.geometry == "outer" else 0
         start += bound.numbers
     limits.setflags(write=False)
     return limits
@@ -224,9 +230,51 @@ def add_words(values, words, width, pairs, integers, limits, total):
 
 
 @_looped
-def _add(values, sums):
-    for j in range(sums.size):
-        sums[j] += values[j]
+def _add_outer(values, side, sums):
+    """Add r r' / r_k, packed, for r the row of the largest diagonal entry r_k of packed `values`.
+
+    It is what `values` are if they are an outer product, and an outer product if they are not.
+    """  # proof: sums-outer
+    at, pivot, first = 0, 0, 0
+    for i in range(side):
+        if values[at] > values[first]:
+            pivot, first = i, at
+        at += side - i
+    largest = np.float64(values[first])
+    if not largest > 0:
+        return
+    at, own = 0, pivot  # where entry (i, pivot) is: above the diagonal, and then along the row
+    for i in range(side):
+        mine = values[own] / largest * (1.0 if i == pivot else _UNROOT)
+        other = own
+        for j in range(i, side):
+            if mine != 0.0:
+                both = mine * values[other] * (1.0 if j == pivot else _UNROOT)
+                sums[at + j - i] += both if i == j else both * _ROOT
+            other += side - j - 1 if j < pivot else 1
+        at += side - i
+        own += side - i - 1 if i < pivot else 1
+
+
+@_compiled
+def add_row(values, limits, sums):
+    """Add one of a unit's rows, of finite numbers, to the unit's sums."""
+    for block in range(limits.size):
+        start, stop, side = limits[block].start, limits[block].stop, limits[block].side
+        if side > 0:
+            _add_outer(values[start:stop], side, sums[start:stop])
+        else:
+            for j in range(start, stop):
+                sums[j] += values[j]
+
+
+@_compiled
+def plain(limits):
+    """Return whether no block is of outer products, so that a unit's only row is its sum."""
+    total = 0
+    for block in range(limits.size):
+        total += limits[block].side
+    return total == 0
 
 
 @_compiled
@@ -235,14 +283,15 @@ def add_rows(values, usable, last, sums, integers, limits, total):
 
     `sums` carries a unit over from one chunk of rows to the next; `last` begins before the chunk.
     """
+    alone = plain(limits)
     for i in range(usable.size):
         row = values[i]
-        if last[i] and last[i + 1]:  # a unit's only row
+        if alone and last[i] and last[i + 1]:  # a unit's only row
             if usable[i]:
                 _add_alone(row, integers, limits, total)
             continue
         if usable[i] and _finite(row):
-            _add(row, sums)
+            add_row(row, limits, sums)
         if last[i + 1]:
             _add_unit(sums, integers, limits, total)
             sums[:] = 0.0

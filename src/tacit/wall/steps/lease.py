@@ -15,13 +15,13 @@ from typing import Any, NamedTuple, NoReturn, Protocol
 
 import numpy as np
 
-from tacit.accounting.calibrate import laplace_noise, multiplied_noise
+from tacit.accounting.calibrate import laplace_noise, step_noise
 from tacit.accounting.draws import temperature
 from tacit.sources.data import AnySource, Data, load
 from tacit.spec.certificate import Certificate
 from tacit.spec.errors import BudgetError, QueryError
 from tacit.spec.mechanisms import Exact, Exponential, Gaussian, Laplace
-from tacit.spec.plan import Geometry, Plan, Steps
+from tacit.spec.plan import Geometry, Plan, Poisson, Steps
 from tacit.spec.queries import Query
 from tacit.spec.release import Noise, Release
 from tacit.spec.schema import Schema
@@ -33,12 +33,14 @@ from tacit.wall.statistics.statistic import Statistic
 from tacit.wall.steps.batches import Batches
 from tacit.wall.steps.sums import BoundedSums, resolve_sum
 
-# Which contributions are of a geometry: a box and a simplex lie in the non-negative orthant.
+# Which contributions are of a geometry: a box and a simplex lie in the non-negative orthant, and
+# no two outer products have a negative inner product either.
 _WITHIN: dict[Geometry, set[str]] = {
-    "free": {"free", "nonnegative", "box", "simplex"},
-    "nonnegative": {"nonnegative", "box", "simplex"},
+    "free": {"free", "nonnegative", "box", "simplex", "outer"},
+    "nonnegative": {"nonnegative", "box", "simplex", "outer"},
     "box": {"box"},
     "simplex": {"simplex"},
+    "outer": {"outer"},
 }
 
 
@@ -192,7 +194,9 @@ class Lease:
 def _noise(steps: Steps, sums: BoundedSums) -> tuple[Noise, ...]:
     match steps.mechanism:
         case Gaussian(noise_multiplier=float(multiplier)):
-            return multiplied_noise(multiplier, sums.bounds)
+            sampled = isinstance(steps.sampling, Poisson)
+            by = sums.schema.neighbours
+            return step_noise(multiplier, sums.bounds, steps.geometry, sampled, by)
         case Laplace() as laplace:
             return laplace_noise(laplace, sums.bounds, sums.schema.neighbours)
         case Exact():

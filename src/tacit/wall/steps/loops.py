@@ -19,7 +19,7 @@ from tacit.kernels import KERNELS, DocumentKernel
 from tacit.kernels.compiling import compiled
 from tacit.sources.documents import Documents
 from tacit.sources.rows import Rows
-from tacit.wall.steps.clip import add_alone, add_unit, add_words, finite
+from tacit.wall.steps.clip import add_alone, add_row, add_unit, add_words, finite, plain
 
 _THREAD_WORK = 200_000  # numbers to compute from which a second thread pays
 
@@ -78,19 +78,21 @@ def sum_documents(
 
 
 def _row_loop(kernel, rows, usable, starts, units, state, row, out, sums, integers, limits, total):
+    only = plain(limits)
     for unit in units:
         first, stop = starts[unit], starts[unit + 1]
+        alone = only and stop == first + 1
         for i in range(first, stop):
             if not usable[i]:
                 continue
             row[:] = rows[i]
             out[:] = 0.0
             kernel(row, state, out)
-            if stop == first + 1:
+            if alone:
                 add_alone(out, integers, limits, total)
             elif finite(out):
-                sums += out
-        if stop > first + 1:
+                add_row(out, limits, sums)
+        if not alone:
             add_unit(sums, integers, limits, total)
             sums[:] = 0.0
 

@@ -29,6 +29,7 @@ from tacit.wall.steps.loops import sum_documents, sum_rows
 from tacit.wall.steps.programs import ASSUMPTION, compiled, refuse_debugging, started
 
 Pending = Callable[[], np.ndarray]
+MOST_OUTER_ROWS = 1000
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,9 @@ def resolve_sum(query: BoundedSum, schema: Schema) -> BoundedSums:
     state = _checked_state(query, columns)
     if isinstance(query.kernel, Program):
         _check_program(query, columns)
+    outer = any(bound.geometry == "outer" for bound in query.bounds)
+    if outer and schema.max_rows_per_unit > MOST_OUTER_ROWS:  # proof: sums-outer
+        raise QueryError(f"Expected max_rows_per_unit <= {MOST_OUTER_ROWS} for outer products.")
     blocks = tuple(_block(name, bound) for name, bound in query.blocks)
     return BoundedSums(query, schema, columns, blocks, state)
 
@@ -132,8 +136,9 @@ def _checked_state(query: BoundedSum, columns: tuple[Column, ...]) -> tuple[np.n
             kernel = KERNELS.get(name)
             if kernel is None:
                 raise QueryError(f"No kernel {name!r}; there are {', '.join(KERNELS)}.")
-            if isinstance(kernel, DocumentKernel) and query.bounds[0].geometry == "box":
-                raise QueryError('Expected another geometry than "box" for a kernel of documents.')
+            geometry = query.bounds[0].geometry
+            if isinstance(kernel, DocumentKernel) and geometry in ("box", "outer"):
+                raise QueryError(f'Expected another geometry than "{geometry}" for documents.')
             state = kernel.frozen(query.state)
             # proof: kernels. No index of the compiled code can fall outside what it is given.
             kernel.check(state, columns, [bound.shape for bound in query.bounds])
