@@ -18,10 +18,11 @@ from tacit.kernels import (
     tables,
     topics,
     walks,
+    whitened,
 )
 from tacit.kernels.kernel import AnyKernel, DocumentKernel, RowKernel
 
-_FAMILIES = (belief_networks, latent_classes, logistic, mixtures, tables, topics, walks)
+_FAMILIES = (belief_networks, latent_classes, logistic, mixtures, tables, topics, walks, whitened)
 
 KERNELS: Mapping[str, AnyKernel] = MappingProxyType(
     dict(sorted((kernel.name, kernel) for family in _FAMILIES for kernel in family.KERNELS))

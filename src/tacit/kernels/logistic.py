@@ -51,18 +51,18 @@ def _log_odds(theta, x):
 
 
 @compiled
-def _probability(theta, x):
+def probability(theta, x):
     return 1 / (1 + math.exp(-_log_odds(theta, x)))
 
 
 @compiled
-def _multiply(x, size, factor):
+def multiply(x, size, factor):
     for j in range(size):
         x[j] *= factor
 
 
 @compiled
-def _write_squares(x, size, weight, out, start):
+def write_squares(x, size, weight, out, start):
     """Write weight * x x', packed as in `tacit.spec.packing`, from out[start] on."""
     for i in range(size):
         factor = weight * x[i]
@@ -85,11 +85,11 @@ def gradient_constant(row, state, out):
     """Add (y - 1/2) x, the part of the gradient that does not depend on the coefficients.
 
     One row contributes p numbers of any sign, of norm at most 1/2.
-    State: the encoding. Indices stay within x since `_rules` bounds position + levels by p and the
-    labels of each column by its levels.
+    State: the encoding. Indices stay within x since `row_rules` bounds position + levels by p and
+    the labels of each column by its levels.
     """
     encode(row, state, out)
-    _multiply(out, out.size, row[state[1].size] - 0.5)
+    multiply(out, out.size, row[state[1].size] - 0.5)
 
 
 @compiled
@@ -105,10 +105,10 @@ def gradient_varying(row, state, out):
     """
     theta = state[0]
     encode(row, state[1:], out)
-    p = _probability(theta, out)
+    p = probability(theta, out)
     if out.size > theta.size:
-        _write_squares(out, theta.size, 2.0 * p * (1 - p), out, theta.size)
-    _multiply(out, theta.size, p - 0.5)
+        write_squares(out, theta.size, 2.0 * p * (1 - p), out, theta.size)
+    multiply(out, theta.size, p - 0.5)
 
 
 @compiled
@@ -123,11 +123,11 @@ def polya_gamma_squares(row, state, out):
     size = state[1].size
     x = np.zeros(size)
     encode(row, state[1:], x)
-    _write_squares(x, size, 1.0, out, 0)
+    write_squares(x, size, 1.0, out, 0)
     square = 0.0
     for i in range(moments.size):
         square += moments[i] * out[i]
-    _multiply(out, out.size, expected_polya_gamma(square))
+    multiply(out, out.size, expected_polya_gamma(square))
 
 
 @compiled
@@ -141,64 +141,9 @@ def score(row, state, out):
     """
     encode(row, state[1:], out)
     size = state[0].size
-    _multiply(out, size, row[state[2].size] - _probability(state[0], out))
+    multiply(out, size, row[state[2].size] - probability(state[0], out))
     if out.size > size:
-        _write_squares(out, size, 1.0, out, size)
-
-
-@compiled
-def _turn(x, basis, z):
-    """Write basis' x into z."""
-    for i in range(basis.shape[0]):
-        if x[i] != 0:  # most levels are not the row's
-            for j in range(basis.shape[1]):
-                z[j] += basis[i, j] * x[i]
-
-
-@compiled
-def whitened_score(row, state, out):
-    """Add (y - P) basis' x, the gradient of the log-likelihood in other coordinates, P = P(y = 1).
-
-    One row contributes p numbers of any sign; their norm is bounded by the wall's clip alone.
-    State: theta f8[p], basis f8[p, p], then the encoding. Scratch x, theta and both sides of the
-    basis have p numbers; out has at least as many.
-    """
-    theta, basis = state[0], state[1]
-    x = np.zeros(theta.size)
-    encode(row, state[2:], x)
-    _turn(x, basis, out)
-    _multiply(out, theta.size, row[state[3].size] - _probability(theta, x))
-
-
-@compiled
-def whitened_score_and_hessian(row, state, out):
-    """Add (y - P) z, the upper triangle of P (1 - P) z z' / sqrt(p), and 1, where z = basis' x.
-
-    One row contributes p + p (p + 1) / 2 + 1 numbers; their norm is bounded by the wall's clip
-    alone. State: theta f8[p], basis f8[p, p], then the encoding. The triangle has p (p + 1) / 2
-    numbers after the first p of out, and the last number of out stands after them.
-    """
-    theta, basis = state[0], state[1]
-    size = theta.size
-    x = np.zeros(size)
-    encode(row, state[2:], x)
-    p = _probability(theta, x)
-    _turn(x, basis, out)
-    _write_squares(out, size, p * (1 - p) / math.sqrt(size), out, size)
-    _multiply(out, size, row[state[3].size] - p)
-    out[out.size - 1] = 1.0
-
-
-@compiled
-def whitened_score_and_squares(row, state, out):
-    """Add the gradient g of `whitened_score`, and after it the upper triangle of g g'.
-
-    One row contributes p numbers of any sign, and p (p + 1) / 2; their norms are bounded by the
-    wall's clips alone. State: as for `whitened_score`; out has p (p + 1) / 2 numbers after p.
-    """
-    size = state[0].size
-    whitened_score(row, state, out)
-    _write_squares(out, size, 1.0, out, size)
+        write_squares(out, size, 1.0, out, size)
 
 
 @compiled
@@ -251,7 +196,7 @@ def log_likelihood_centred(row, state, out):
     out[0] = min(above, limits[1]) if above > 0 else 0.0
 
 
-def _rules(given: Given) -> int:
+def row_rules(given: Given) -> int:
     """Refuse encodings that would write outside x, or read a column that is not there."""
     size, features = given.sizes["parameters"], given.sizes["features"]
     given.expect_columns(features + 1)
@@ -268,60 +213,40 @@ def _rules(given: Given) -> int:
 
 
 def _squares_rules(given: Given) -> int:
-    numbers = packed_size(_rules(given))
+    numbers = packed_size(row_rules(given))
     given.expect(given.sizes["squares"] == numbers, f"moments of {numbers} numbers")
     return numbers
 
 
 def _both_rules(given: Given) -> int:
-    size = _rules(given)
+    size = row_rules(given)
     return size + packed_size(size)
-
-
-def _basis_rules(given: Given) -> int:
-    size = _rules(given)
-    # Of a vector of norm 1 no product is then infinite, and the clip has a number to shorten.
-    given.expect(np.abs(given.arrays["basis"]).max() <= 1e50, "a basis of numbers within 1e50")
-    return size
-
-
-def _both_basis_rules(given: Given) -> int:
-    size = _basis_rules(given)
-    return size + packed_size(size)
-
-
-def _counted_basis_rules(given: Given) -> int:
-    return _both_basis_rules(given) + 1
 
 
 def _value_rules(given: Given) -> int:
-    _rules(given)
+    row_rules(given)
     return given.sizes.get("points", 1)
 
 
-_ENCODING = (
+ENCODING = (
     "base f8[parameters]; position i8[features]; levels i8[features]; "
     "midpoint f8[features]; scale f8[features]"
 )
-_THETA = "theta f8[parameters]; "
-_BASIS = _THETA + "basis f8[parameters, parameters]; "
+THETA = "theta f8[parameters]; "
 
 KERNELS = tuple(
-    RowKernel(f"logistic.{name}", function, layout + _ENCODING, rules)
+    RowKernel(f"logistic.{name}", function, layout + ENCODING, rules)
     for name, function, layout, rules in (
-        ("gradient_constant", gradient_constant, "", _rules),
-        ("gradient_varying", gradient_varying, _THETA, _rules),
-        ("gradient_and_hessian", gradient_varying, _THETA, _both_rules),
+        ("gradient_constant", gradient_constant, "", row_rules),
+        ("gradient_varying", gradient_varying, THETA, row_rules),
+        ("gradient_and_hessian", gradient_varying, THETA, _both_rules),
         ("polya_gamma_squares", polya_gamma_squares, "moments f8[squares]; ", _squares_rules),
-        ("score", score, _THETA, _rules),
-        ("score_and_squares", score, _THETA, _both_rules),
-        ("whitened_score", whitened_score, _BASIS, _basis_rules),
-        ("whitened_score_and_hessian", whitened_score_and_hessian, _BASIS, _counted_basis_rules),
-        ("whitened_score_and_squares", whitened_score_and_squares, _BASIS, _both_basis_rules),
-        ("log_likelihood", log_likelihood, _THETA, _value_rules),
+        ("score", score, THETA, row_rules),
+        ("score_and_squares", score, THETA, _both_rules),
+        ("log_likelihood", log_likelihood, THETA, _value_rules),
         ("log_likelihood.at_points", log_likelihood_at_points,
          "points f8[points, parameters]; width f8[1]; ", _value_rules),
         ("log_likelihood.centred", log_likelihood_centred,
-         f"{_THETA}centre f8[parameters]; limits f8[2]; ", _value_rules),
+         f"{THETA}centre f8[parameters]; limits f8[2]; ", _value_rules),
     )
 )  # fmt: skip
