@@ -77,6 +77,8 @@ from tacit.spec.walks import Gradients
 # 72% with 25 and 98% with 100; at epsilon 0.5, 50% with 5, 100% with 25, and with 100 error and
 # width are two to three times those with 25. 40 lies between and was not itself measured.)
 _RELAXATIONS = 40
+# The same of directions of typical curvature, where a model tells it.
+_RELAXATIONS_TYPICAL = 10
 # With pilot queries a chain begins at the mode, and draws are not what it is for.
 _RELAXATIONS_NEAR = 5
 _STRAYED = 8.0  # how far such a chain may be from the mode, in standard deviations
@@ -207,6 +209,8 @@ class GradientSampler:
 
     needs: ClassVar[tuple[str, ...]] = ("gradients",)
     stops_early: ClassVar[bool] = True
+    # Langevin steps times the variance of a batch over the temperature, at most.
+    most_batch: ClassVar[float] = 0.2
 
     def __post_init__(self) -> None:
         budget = Budget(self.epsilon, self.delta)
@@ -428,11 +432,18 @@ class GradientSampler:
         rows = n * release.schema.max_rows_per_unit if state.pilots is None else state.pilots.n
         likelihood = rows * gradients.curvature
         precision = likelihood + gradients.prior_precision
+        # Who is sampled moves the gradient by what the record's curvature allows, in each direction.
+        moved = rows * min(gradients.curvature, 4 * (gradients.typical or gradients.curvature))
+        batch = moved * (1 - rate) / rate
         temperature = 1.0 if self.temperature is None else float(self.temperature)
         if self.temperature is None and self.step_size is None:
             needed = _RELAXATIONS if state.pilots is None else _RELAXATIONS_NEAR
-            temperature = max(1.0, needed * known / (2 * self.steps * precision))
-        batch = likelihood * (1 - rate) / rate
+            step = 2 * needed / (self.steps * precision)
+            if gradients.typical is not None:
+                slow = rows * gradients.typical + gradients.prior_precision
+                step = max(step, 2 * _RELAXATIONS_TYPICAL / (self.steps * slow))
+                temperature = max(1.0, step * batch / self.most_batch)
+            temperature = max(temperature, step * known / 4)
         return SamplerSetting(gradients, rate, precision, batch, known, temperature)
 
     def _notes(

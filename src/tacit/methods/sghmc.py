@@ -73,7 +73,7 @@ class SGHMC(GradientSampler):
     friction: float = 0.1
 
     # A thermostat may grow to a few times its own friction; an unknown batch must stay small.
-    batch_noise: ClassVar[float] = 0.1
+    most_batch: ClassVar[float] = 0.2
     update: ClassVar[Any] = staticmethod(hamiltonian_step)
 
     def __post_init__(self) -> None:
@@ -85,8 +85,8 @@ class SGHMC(GradientSampler):
 
     def limits(self, setting: SamplerSetting) -> tuple[float, float]:
         noise_limited = 2 * self.friction * setting.temperature / setting.known
-        batch = self.batch_noise * self.friction / max(setting.batch, 1e-300)
-        return noise_limited, min(0.1 / setting.precision, batch)
+        batch = self.most_batch / 2 * self.friction * setting.temperature
+        return noise_limited, min(0.1 / setting.precision, batch / max(setting.batch, 1e-300))
 
     def begin(self, theta: np.ndarray) -> Moving:
         return Moving(theta, np.zeros_like(theta), float(self.friction))
@@ -107,5 +107,5 @@ class SGNHT(SGHMC):
     by gradients (`tacit.methods.gradient_sampler`).
     """
 
-    batch_noise: ClassVar[float] = 4.0
+    most_batch: ClassVar[float] = 8.0
     update: ClassVar[Any] = staticmethod(thermostat_step)

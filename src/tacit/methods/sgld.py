@@ -46,7 +46,8 @@ class SGLD(GradientSampler):
 
     def limits(self, setting: SamplerSetting) -> tuple[float, float]:
         noise_limited = 4 * setting.temperature / setting.known
-        return noise_limited, 0.2 / max(setting.precision, setting.batch)  # variance errors near 5%
+        batch = setting.batch / setting.temperature
+        return noise_limited, self.most_batch / max(setting.precision, batch)  # errors near 5%
 
     def step(
         self, at: Position, release: Release, setting: SamplerSetting, eta: float, rng: Generator

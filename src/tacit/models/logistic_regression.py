@@ -117,7 +117,8 @@ class LogisticRegression:
         design = self.design(schema)
         precision = (self.prior_scale * design.radius) ** -2.0
         # Features of records are more alike than those of synthetic ones: some margin.
-        curvature = min(0.25, 4 * float(np.linalg.eigvalsh(self._fisher(design, schema))[-1]))
+        fisher = self._fisher(design, schema)
+        curvature = min(0.25, 4 * float(np.linalg.eigvalsh(fisher)[-1]))
         return Gradients(
             question=self._score(design, schema),
             log_prior_gradient=lambda theta: -precision * theta,
@@ -126,6 +127,7 @@ class LogisticRegression:
             prior_precision=precision,
             posterior=lambda release, theta: self.vector_posterior(release, theta, "tempered"),
             parameters=lambda posterior: self._parameters(design, posterior),
+            typical=float(np.trace(fisher)) / design.size,
         )
 
     def _fisher(self, design: Design, schema: Schema) -> np.ndarray:

@@ -53,6 +53,9 @@ class Gradients:
         is one. It sets the scale of default step sizes.
     prior_precision
         The curvature of the log prior near its centre.
+    typical
+        The mean of the curvature over all directions where that is far below `curvature`: chains
+        are to be long enough for such a one.
     posterior
         The plug-in posterior of draws (chain, draw, parameter); `release` is the last answer.
     parameters
@@ -71,6 +74,7 @@ class Gradients:
     parameters: Callable[[Any], np.ndarray]
 
     frame: Frame | None = None
+    typical: float | None = None
 
     def ask(self, theta: np.ndarray) -> BoundedSum:
         """The question at other parameters."""
