@@ -46,7 +46,8 @@ class AnnealedImportance:
     one run), composed by bounded range.
 
     It needs no truncation, and its draws are of a lower temperature than those of
-    `OnePosteriorSample` where there are many units (`docs/chains-through-the-wall.md`).
+    `OnePosteriorSample` where there are many units; where there are few, plain draws are better
+    (`docs/chains-through-the-wall.md` has figures).
 
     Parameters
     ----------
@@ -206,7 +207,9 @@ class AnnealedImportance:
 
     def _path(self, walk: Walk, task: Task) -> Path:
         """The temperatures, the longest steps, and what is paid for them."""
-        schema, rows = task.schema, task.known_units(self) * task.schema.max_rows_per_unit
+        schema = task.schema
+        units = 1 if task.n_units == 0 else task.known_units(self)
+        rows = units * schema.max_rows_per_unit
         both = 2 if schema.neighbours == "replace_one" else 1
         moved = both * walk.max_gradient * schema.max_rows_per_unit
         size = walk.start.size

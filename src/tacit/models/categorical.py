@@ -188,6 +188,8 @@ class DirichletCategorical:
         A row of level j has the gradient of e_j - p, whose length is below the root of 2.
         """
         levels = labels_of(self.column, schema)
+        if len(levels) < 2:
+            raise ModelError(f"Expected a column of several levels, not {self.column!r}.")
         prior, basis = self._concentration(levels), _balances(len(levels))
 
         def log_p(at: np.ndarray) -> np.ndarray:
