@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
-from tacit.accounting.plans import least_noise
+from tacit.accounting.plans import least_noise, plan_epsilon
 from tacit.infer.annealed_weights import NoisyWeights, draw_weights
 from tacit.methods.method import Spending, Task
 from tacit.methods.metropolis import choice_query, nearby, stamped
@@ -215,14 +215,17 @@ class AnnealedImportance:
         size = walk.start.size
         return _lowest(self, Setting(rows * walk.curvature, walk.scale, moved, both, size))
 
-    def path(self, x: float, setting: Setting) -> Path:
-        """The path with x as the last inverse temperature; beyond 1, with longer steps."""
+    def path(self, x: float, setting: Setting, count: int | None = None) -> Path:
+        """The path with x as the last inverse temperature; beyond 1, with longer steps.
+
+        `count` is the number of temperatures, where no option says it.
+        """
         information, scale, moved = setting.information, setting.scale, setting.moved
         last = min(1.0, x) if self.temperature is None else 1 / float(self.temperature)
         stretch = max(1.0, x) if self.temperature is None else x
         # Where the likelihood begins to say as much as the prior.
         first = min(1 / (information * scale**2), last / _RATIO)
-        count = self.temperatures or 1 + math.ceil(math.log(last / first, _RATIO))
+        count = self.temperatures or count or 1 + math.ceil(math.log(last / first, _RATIO))
         inverse = np.geomspace(first, last, count) if count > 1 else np.array([last])
         inverse[-1] = last
         widths = (information * inverse + scale**-2) ** -0.5
@@ -277,14 +280,24 @@ class Setting:
 def _lowest(method: AnnealedImportance, setting: Setting) -> Path:
     """The path to the lowest temperature that the budget affords."""
     neighbours: Neighbours = "replace_one" if setting.both == 2 else "add_remove"
-    made: list[Path] = []
+    budget = Budget(method.epsilon, method.delta)
 
-    def make(noise: float) -> Plan:
-        made.append(method.path(1 / noise, setting))
-        return made[-1].plan
+    def lowest(count: int | None, guess: float) -> tuple[Path, float]:
+        made: dict[float, Path] = {}
 
-    plan = least_noise(make, Budget(method.epsilon, method.delta), neighbours, guess=10.0)
-    return next(path for path in reversed(made) if path.plan is plan)
+        def make(noise: float) -> Plan:
+            made[noise] = method.path(1 / noise, setting, count)
+            return made[noise].plan
+
+        plan = least_noise(make, budget, neighbours, guess)
+        return next((path, noise) for noise, path in made.items() if path.plan is plan)
+
+    path, noise = lowest(None, 10.0)
+    spent, _ = plan_epsilon(path.plan, neighbours)
+    if spent < 0.99 * float(budget.epsilon):
+        # One temperature more would cost too much; as many can come a little lower.
+        path, _ = lowest(len(path.epsilons), noise)
+    return path
 
 
 @dataclass(frozen=True)
