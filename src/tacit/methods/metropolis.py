@@ -23,7 +23,6 @@ from tacit.spec.walks import Walk
 Acceptance = Literal["barker", "penalty", "metropolis"]
 _REACH = 6**0.5
 _WIDTH = 2.4  # standard deviations of the target that a default step may be long
-_SETTLED = 1.5  # the largest split R-hat of a chain that goes without a note
 _LEAST = -1e5  # of a log prior ratio: as good as impossible, and still a number
 
 
@@ -137,7 +136,7 @@ class PrivateMetropolis:
         temperature = law.scale if law.family == "draw" else 1.0
         if self.acceptance == "metropolis":
             temperature = self._public_temperature(state)
-        return stamped(found, self.steps, temperature, *unsettled(theta))
+        return stamped(found.diagnosed(), self.steps, temperature)
 
     def _public_temperature(self, state: MetropolisState) -> float:
         """The temperature of Theorem C.1, for equal shares of the budget."""
@@ -246,22 +245,6 @@ def stamped(posterior: Any, steps: int, temperature: float, *notes: str) -> Any:
     public = f"every one of the {steps} steps is public: the guarantee needs no convergence"
     found = noted(posterior, public, tempered_note(temperature), *notes)
     return replace(found, noise="tempered" if temperature > 1 + 1e-6 else "aware")
-
-
-def unsettled(theta: np.ndarray) -> tuple[str, ...]:
-    """A note where the two halves of a chain (draw, parameter) are not alike: split R-hat."""
-    count = len(theta) // 2
-    halves = theta[: 2 * count].reshape(2, count, -1)
-    if count < 2:
-        return ("the chain is too short to tell whether it has settled",)
-    within = halves.var(axis=1, ddof=1).mean(axis=0)
-    between = halves.mean(axis=1).var(axis=0, ddof=1)
-    if np.all(between < (_SETTLED**2 - 1) * within):
-        return ()
-    return (
-        "the chain had not settled: the two halves of its draws differ by more than they vary, so "
-        "that intervals are too narrow; take more steps, or begin nearer",
-    )
 
 
 def _in_ball(count: int, size: int, radius: float, rng: np.random.Generator) -> np.ndarray:

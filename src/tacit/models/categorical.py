@@ -108,7 +108,7 @@ class BetaBernoulli:
         )
 
     def walk_posterior(self, release: Release, at: np.ndarray) -> Posterior:
-        return Posterior.from_chain(self, release, {"p": expit(at[:, 0])})
+        return Posterior.of(self, release, Sampling(len(at), 1), {"p": expit(at[:, 0])})
 
     def _key(self) -> Is:
         levels = self.success if isinstance(self.success, (tuple, list)) else (self.success,)
@@ -213,7 +213,7 @@ class DirichletCategorical:
     def walk_posterior(self, release: Release, at: np.ndarray) -> Posterior:
         labels = self._labels(release.schema)
         p = softmax(at @ _balances(len(labels["p"][self.column])).T, axis=-1)
-        return Posterior.from_chain(self, release, {"p": p}, labels)
+        return Posterior.of(self, release, Sampling(len(at), 1), {"p": p}, labels=labels)
 
     def log_prior(self, draws: Mapping[str, np.ndarray], release: Release) -> np.ndarray:
         """The log density of the prior at draws of `p`."""

@@ -154,7 +154,8 @@ class NormalMean:
 
     def walk_posterior(self, release: Release, at: np.ndarray) -> Posterior:
         middle, half = scale_of(release.schema[self.column])
-        return Posterior.from_chain(self, release, {"mean": middle + half * at[:, 0]})
+        mean = middle + half * at[:, 0]
+        return Posterior.of(self, release, Sampling(len(at), 1), {"mean": mean})
 
     def _prior(self, schema: Schema) -> tuple[float, float]:
         low, high = bounds_of(schema[self.column])
