@@ -25,7 +25,8 @@ HOWS = {
     "PrivateGibbs": 'method = "PrivateGibbs", epsilon = 4, truncation = 0.2, sweeps = 4',
     "PrivateMetropolis": 'method = "PrivateMetropolis", epsilon = 1, delta = 1e-6, steps = 20',
     "AnnealedImportance": (
-        'method = "AnnealedImportance", epsilon = 2, truncation = 0.1, runs = 3, temperatures = 2'
+        'method = "AnnealedImportance", epsilon = 2, delta = 1e-6, runs = 3, temperatures = 2, '
+        'weights = "noise"'
     ),
     "SGLD": (
         'method = "SGLD", epsilon = 1, delta = 1e-6, steps = 12, '

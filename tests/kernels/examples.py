@@ -228,28 +228,20 @@ def cooccurrence(rng: np.random.Generator) -> Example:
     return Example((column,), (positions,), (block,))
 
 
-def bernoulli_log_ratio(rng: np.random.Generator) -> Example:
-    (column,) = labels(rng, 1)
-    log_ratio = rng.normal(size=len(column.levels)) * 10.0 ** rng.integers(-3, 3)
-    clip = max(float(np.abs(log_ratio).max()), 1e-9)
-    return Example((column,), (log_ratio, np.zeros(1, np.int64)), (Bound(1, clip),))
-
-
-def normal_log_ratio(rng: np.random.Generator) -> Example:
+def quadratics(rng: np.random.Generator) -> Example:
     (column,) = numbers(rng, 1)
     middle, half = scaling(column)
-    line = rng.normal(size=2)
-    clip = float(np.abs(line).sum()) * SLACK
-    return Example((column,), (line / [1.0, abs(middle) + half],), (Bound(1, clip),))
+    options = int(rng.integers(1, 9))
+    largest = abs(middle) + half
+    polynomials = rng.normal(size=(options, 3)) / largest ** np.arange(3)
+    clip = 3 * float(np.abs(polynomials * largest ** np.arange(3)).max()) * options**0.5
+    return Example((column,), (polynomials,), (Bound(options, clip),))
 
 
-def two_sided(one: Made) -> Made:
-    def example(rng: np.random.Generator) -> Example:
-        made = one(rng)
-        (block,) = made.blocks
-        return Example(made.columns, made.state, (Bound(2, block.clip, geometry="box"),))
-
-    return example
+def lifted_quadratics(rng: np.random.Generator) -> Example:
+    made = quadratics(rng)
+    (block,) = made.blocks
+    return Example(made.columns, made.state, (Bound(block.size, 2 * block.clip, geometry="box"),))
 
 
 EXAMPLES: dict[str, Made] = {
@@ -282,8 +274,6 @@ EXAMPLES: dict[str, Made] = {
     "topics.expected_counts": expected_counts,
     "topics.expected_counts_resampled": expected_counts,
     "topics.root_frequencies": root_frequencies,
-    "walk.bernoulli_log_ratio": bernoulli_log_ratio,
-    "walk.bernoulli_log_ratio.two_sided": two_sided(bernoulli_log_ratio),
-    "walk.normal_log_ratio": normal_log_ratio,
-    "walk.normal_log_ratio.two_sided": two_sided(normal_log_ratio),
+    "walk.quadratics": quadratics,
+    "walk.quadratics.lifted": lifted_quadratics,
 }

@@ -1,5 +1,7 @@
 """Private Gibbs sampling with a model of the test's own: questions and order, its price."""
 
+from dataclasses import dataclass, replace
+
 import numpy as np
 import pytest
 
@@ -13,6 +15,14 @@ from tacit.spec.mechanisms import Exponential
 from tests.conftest import without_note
 
 
+@dataclass(frozen=True)
+class Given:
+    """What a posterior would be made of, and the release that it is certified by."""
+
+    releases: tuple
+    sweeps: tuple = ()
+
+
 class Hidden:
     """Two states over a small panel; its posteriors are what it was given."""
 
@@ -21,10 +31,10 @@ class Hidden:
         return StateChain(panel, 2, 0.5, 2.0, truncation=truncation, sweeps=sweeps)
 
     def chain_posterior(self, sweeps):
-        return list(sweeps)
+        return Given((sweeps[-1].release,), tuple(sweeps))
 
     def posterior(self, release, **sampling):
-        return release
+        return Given((release,))
 
 
 SCHEMA = tacit.Schema(
@@ -67,7 +77,7 @@ class Recorder:
 def test_all_sweeps_together_cost_what_was_asked(epsilon, delta):
     home = Recorder()
     method = tacit.methods.PrivateGibbs(epsilon, delta, truncation=0.2, sweeps=6)
-    kept = run(method, Hidden(), home, seed=1)
+    kept = run(method, Hidden(), home, seed=1).sweeps
     assert home.plan.count == 12
     spent = 50 - float(home.remaining.epsilon)
     assert 0.99 * epsilon < spent <= epsilon
@@ -80,7 +90,7 @@ def test_all_sweeps_together_cost_what_was_asked(epsilon, delta):
 def test_states_and_profiles_are_drawn_in_turn_given_each_other():
     home = Recorder()
     method = tacit.methods.PrivateGibbs(30, truncation=0.2, sweeps=4)
-    kept = run(method, Hidden(), home, seed=1)
+    kept = run(method, Hidden(), home, seed=1).sweeps
     queries = [query for query, _ in home.asked]
     assert [type(query) for query in queries] == [StateProfiles, StatePaths] * 4
     for i in range(0, 8, 2):
@@ -99,7 +109,7 @@ def test_states_and_profiles_are_drawn_in_turn_given_each_other():
 
 def test_only_the_plans_epsilon_sets_the_temperature():
     home = Recorder()
-    run(tacit.methods.PrivateGibbs(3, truncation=0.2, sweeps=3), Hidden(), home, seed=1)
+    found = run(tacit.methods.PrivateGibbs(3, truncation=0.2, sweeps=3), Hidden(), home, seed=1)
     each = float(home.plan.steps[0].mechanism.epsilon)
     assert each == pytest.approx(0.5, rel=1e-4)
     span = 2 * np.log(0.9 / 0.1)
@@ -108,6 +118,11 @@ def test_only_the_plans_epsilon_sets_the_temperature():
             assert release.noise[0].scale == pytest.approx(span / each)
         else:
             assert 1 <= release.noise[0].scale <= span / each * (1 + 1e-9)
+    # The certificate names the temperatures of what is kept: the last two sweeps of three.
+    states = [r.noise[0].scale for q, r in home.asked[2:] if isinstance(q, StatePaths)]
+    ends = f"from {min(states):.4g} to {max(states):.4g} for states"
+    (named,) = [a for a in found.releases[0].certificate.assumptions if "tempered" in a]
+    assert named.endswith(f"T = {span / each:.4g} for profiles, and {ends}")
 
 
 def test_transitions_are_dirichlet_given_public_paths():
@@ -136,9 +151,13 @@ def test_the_whole_chain_behind_the_wall_is_one_question():
     assert query == Hidden().state_chain(truncation=0.2, sweeps=7)
     assert mechanism == Exponential(1, "1e-5")
     home = Recorder()
-    release = run(method, Hidden(), home, name="chain", seed=1)
+    (release,) = run(method, Hidden(), home, name="chain", seed=1).releases
     again = home.wall.release(query, mechanism, name="chain")  # replayed for nothing
-    assert without_note(again) == release
+    temperature = 2 * np.log(0.9 / 0.1)
+    *stated, target = release.certificate.assumptions
+    assert target.endswith(f"likelihood^(1/T), T = {temperature:.4g}")
+    certificate = replace(release.certificate, assumptions=tuple(stated))
+    assert without_note(again) == replace(release, certificate=certificate)
     assert home.remaining.epsilon == 49
     assert "total variation" in " ".join(release.certificate.assumptions)
     assert tacit.methods.PrivateGibbs(1, truncation=0.2, assume_converged=True).sweeps == 200

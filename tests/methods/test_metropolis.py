@@ -7,12 +7,14 @@ tenth of independent ones, a false-alarm rate of 1e-6 were the seeds not fixed.
 import numpy as np
 import pytest
 from scipy.special import expit
-from scipy.stats import beta, norm
+from scipy.stats import beta, kstest, norm
 
 import tacit
 from tacit.draws.choice import resolve_choice
 from tacit.kernels import KERNELS
-from tacit.methods.metropolis import barker_query
+from tacit.methods.method import Task
+from tacit.methods.metropolis import choice_query, nearby
+from tacit.methods.run import run
 from tacit.sources.data import open_data
 
 ALARM_SD = 5
@@ -50,17 +52,97 @@ def test_at_a_large_epsilon_the_walk_is_the_posteriors(acceptance):
     method = tacit.methods.PrivateMetropolis(1e5, steps=6000, step_size=1.2, acceptance=acceptance)
     p, post = walked(method, coins(40, 20))
     assert len(p) == 3000
-    assert post.noise == "tempered"
+    assert post.noise == "aware"  # the target is the posterior
+    assert "the target is the posterior, at temperature 1" in post.certificate.assumptions
     check(p, beta(42, 21))
+
+
+def test_a_choice_among_many_candidates_has_the_same_target():
+    method = tacit.methods.PrivateMetropolis(1e5, steps=1500, step_size=1.2, candidates=20)
+    p, _ = walked(method, coins(40, 20))
+    check(p, beta(42, 21))
+    rng = np.random.default_rng(1)
+    for size in (1, 4):
+        points = nearby(np.ones(size), 0.5, 30, rng)
+        apart = np.linalg.norm(points[:, None] - points[None], axis=2)
+        assert points.shape == (31, size)
+        assert np.all(points[0] == 1)
+        assert 0.25 < apart.max() <= 0.5 + 1e-12
 
 
 def test_a_penalty_walk_is_the_posteriors_whatever_the_noise():
     method = tacit.methods.PrivateMetropolis(
         450, 1e-6, steps=6000, acceptance="penalty", step_size=0.3, initial=0.4
     )
-    p, post = walked(method, coins(120, 80))
-    assert 0.5 < post.releases[0].noise[0].scale < 2  # not a quiet one
-    check(p, beta(122, 81), sd_within=0.25)
+    seen = []
+    public = Watched(tacit.Public(coins(120, 80), coin_schema(), seed=1), seen)
+    post = run(method, MODEL, public, seed=2)
+    noise = np.array([release.noise[0].scale for _, release in seen])
+    assert 0.5 < noise.max() < 2  # not a quiet one
+    # A shorter step has less: a uniform share of the longest, in one dimension.
+    assert kstest(noise / noise.max(), "uniform").pvalue > 1e-6
+    check(post.flat("p"), beta(122, 81), sd_within=0.25)
+    assert post.noise == "aware"
+    assert not any("tempered" in text for text in post.certificate.assumptions)
+
+
+class Watched:
+    """A releaser that keeps what was asked in its lease, and the answers."""
+
+    def __init__(self, releaser, seen):
+        self.releaser, self.seen = releaser, seen
+
+    def __getattr__(self, name):
+        return getattr(self.releaser, name)
+
+    def prepay(self, plan, *, name=None):
+        self.lease = self.releaser.prepay(plan)
+        return self
+
+    def release(self, query):
+        self.seen.append((query, self.lease.release(query)))
+        return self.seen[-1][1]
+
+
+def penalty_step(steps, units):
+    """The longest step, and the standard deviation of its noise."""
+    method = tacit.methods.PrivateMetropolis(
+        1, 1e-6, steps=steps, acceptance="penalty", n_units=units
+    )
+    task = Task(MODEL, coin_schema())
+    state, (plan,) = method.start(task), method.plan(task).payments
+    return state.length, plan.steps[0].mechanism.noise_multiplier * state.clip
+
+
+@pytest.mark.parametrize("units", [None, 100])
+def test_the_noise_of_the_longest_default_penalty_step_has_sd_one(units):
+    """However many steps there are."""
+    for steps in (100, 10_000):
+        assert penalty_step(steps, units)[1] == pytest.approx(1)
+
+
+def test_a_default_penalty_step_is_no_longer_than_the_posterior_is_wide():
+    length, noise = penalty_step(100, 10**6)
+    assert length == pytest.approx(2.4 / (0.25 * 10**6) ** 0.5)
+    assert noise < 0.5
+
+
+def test_the_default_step_of_a_choice_is_as_long_as_its_target_is_wide():
+    method = tacit.methods.PrivateMetropolis(1, 1e-6, steps=4000, n_units=10_000)
+    task = Task(MODEL, coin_schema())
+    state, (plan,) = method.start(task), method.plan(task).payments
+    temperature = 2 * state.clip / float(plan.steps[0].mechanism.epsilon)
+    width = (temperature / (0.25 * 10_000)) ** 0.5
+    assert state.length == pytest.approx(2.4 * width, rel=1e-6)
+
+
+def test_a_chain_that_has_not_mixed_is_noted():
+    method = tacit.methods.PrivateMetropolis(
+        1, 1e-6, steps=60, acceptance="penalty", initial=-4.0, step_size=0.02
+    )
+    with pytest.warns(tacit.errors.InferenceWarning, match="not mixed"):
+        _, post = walked(method, coins(4000, 2000))
+    assert any("not mixed" in text for text in post.certificate.assumptions)
 
 
 @pytest.mark.parametrize(
@@ -72,6 +154,8 @@ def test_at_a_moderate_epsilon_the_likelihood_is_tempered_and_the_prior_is_not(e
         tacit.methods.PrivateMetropolis(epsilon, steps=6000, step_size=1.0), coins(54, 6)
     )
     assert post.releases[0].noise[0].scale == pytest.approx(heat, rel=1e-5)
+    assert post.noise == "tempered"
+    assert any(f"T = {heat}" in text for text in post.certificate.assumptions)
     check(p, beta(2 + 54 / heat, 1 + 6 / heat))
 
 
@@ -113,11 +197,11 @@ def test_the_question_is_the_log_ratio_of_the_posterior(rows):
     data = coins(7, 4, missing=1) | {"who": [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]}
     walk = MODEL.walk(schema)
     here, there = np.array([-0.3]), np.array([0.5])
-    log_prior = walk.log_prior(there) - walk.log_prior(here)
+    log_prior = float(walk.log_prior(there) - walk.log_prior(here))
     p, q = expit(here[0]), expit(there[0])
     # densities on the scale of the log odds
     assert log_prior == pytest.approx(2 * np.log(q / p) + np.log((1 - q) / (1 - p)))
-    query = barker_query(walk, here, there, 0.8 * (rows or 1), log_prior)
+    query = choice_query(walk, np.stack([here, there]), 0.8 * (rows or 1))
     resolved = resolve_choice(query, schema)
     steps = resolved.evaluate(open_data(data, schema), ()).integers
     grid = resolved.scores.exact()[0].grid
@@ -128,22 +212,79 @@ def test_the_question_is_the_log_ratio_of_the_posterior(rows):
     assert steps[1] * grid == pytest.approx(7 * np.log(q / p), abs=20 * grid)
 
 
-def test_a_walk_is_no_longer_than_its_step_and_clips_no_row():
-    """The slope bounds what a row says for a step of length one, for both models."""
-    rng = np.random.default_rng(1)
+def walks():
     real = tacit.Schema(tacit.Real("x", -2, 7), neighbours="replace_one")
-    for walk, rows in (
-        (MODEL.walk(coin_schema()), (0.0, 1.0)),
-        (tacit.NormalMean("x", sd=1.5).walk(real), (-2.0, 7.0, 2.5)),
-    ):
-        worst, out = 0.0, np.zeros(1)
-        kernel = KERNELS[walk.ratio.name]
+    levels = tacit.Schema(tacit.Categorical("x", ["a", "b", "c", "d"]), neighbours="replace_one")
+    dirichlet = tacit.DirichletCategorical("x", prior=(1.0, 2.0, 0.3, 1.0))
+    return (
+        (MODEL.walk(coin_schema()), (0.0, 1.0), 7.0),
+        (tacit.NormalMean("x", sd=1.5).walk(real), (-2.0, 7.0, 2.5), 0.5),
+        (dirichlet.walk(levels), (0.0, 1.0, 2.0, 3.0), 7.0),
+    )
+
+
+def of_row(walk, row, points, coefficients, **options):
+    made, state = walk.combinations(points, coefficients, **options)
+    kernel, out = KERNELS[made.name], np.zeros(len(coefficients))
+    kernel.function(np.array([row]), kernel.frozen(state), out)
+    return out
+
+
+def test_a_step_clips_no_row():
+    """The gradient bounds what a row says for a step of length one, for each model."""
+    rng = np.random.default_rng(1)
+    for walk, rows, wide in walks():
+        worst, size = 0.0, walk.start.size
         for _ in range(2000):
-            here, there = rng.uniform(-1, 1, (2, 1))
+            points = rng.uniform(-wide, wide, size) + rng.uniform(-0.5, 0.5, (2, size))
             for row in rows:
-                kernel.function(np.array([row]), kernel.frozen(walk.state(here, there)), out)
-                worst = max(worst, abs(out[0]) / abs(there - here)[0])
+                said = of_row(walk, row, points, np.array([[-1.0, 1.0]]))
+                worst = max(worst, abs(said[0]) / np.linalg.norm(points[1] - points[0]))
         assert 0.7 * walk.max_gradient < worst <= walk.max_gradient * (1 + 1e-9)
+
+
+def test_combinations_are_linear_in_log_likelihoods():
+    rng = np.random.default_rng(2)
+    for walk, rows, _ in walks():
+        points, mixed = rng.normal(size=(5, walk.start.size)), rng.normal(size=(3, 5))
+        for row in rows:
+            each = of_row(walk, row, points, np.eye(5))
+            constants = rng.normal(size=3)
+            found = of_row(walk, row, points, mixed, constants=constants)
+            np.testing.assert_allclose(found, mixed @ each + constants, atol=1e-9)
+            lifted = of_row(walk, row, points, np.eye(5), lifted=True)
+            np.testing.assert_allclose(lifted, each - each.min(), atol=1e-9)
+
+
+def test_draws_of_the_prior_have_its_density():
+    """Ranks of draws under the density's own integral; levels by their Beta marginals."""
+    for walk, _, _ in walks()[:2]:
+        drawn = walk.draw_prior(np.random.default_rng(3), 20_000)[:, 0]
+        grid = np.linspace(-40, 40, 80_001)
+        density = np.exp(walk.log_prior(grid[:, None]))
+        ranks = np.interp(drawn, grid, np.cumsum(density) / density.sum())
+        assert kstest(ranks, "uniform").pvalue > 1e-6
+    walk, _, _ = walks()[2]
+    drawn = walk.draw_prior(np.random.default_rng(3), 20_000)
+    log_p = walk.log_likelihoods(drawn)
+    np.testing.assert_allclose(np.exp(log_p).sum(axis=0), 1)
+    prior = np.array([1.0, 2.0, 0.3, 1.0])
+    for j, p in enumerate(np.exp(log_p)):
+        assert kstest(p, beta(prior[j], prior.sum() - prior[j]).cdf).pvalue > 1e-6
+    # The density of p on these axes is that of the Dirichlet times the product of all p.
+    ratio = walk.log_prior(drawn) - prior @ log_p
+    np.testing.assert_allclose(ratio, 0, atol=1e-9)
+
+
+@pytest.mark.no_cover
+def test_levels_have_their_dirichlet_posterior():
+    levels = tacit.Schema(tacit.Categorical("x", ["a", "b", "c"]), neighbours="replace_one")
+    model = tacit.DirichletCategorical("x", prior=(1.0, 2.0, 1.5))
+    method = tacit.methods.PrivateMetropolis(1e5, steps=3000, step_size=1.5, candidates=20)
+    data = {"x": ["a"] * 30 + ["b"] * 20 + ["c"] * 10}
+    p, _ = walked(method, data, model, levels)
+    for j, a in enumerate((31, 22, 11.5)):
+        check(p[:, j], beta(a, 64.5 - a))
 
 
 # What it costs
@@ -211,6 +352,8 @@ def test_draws_and_chains_are_refused_before_any_charge(option):
         lambda: tacit.methods.PrivateMetropolis(1, step_size=0),
         lambda: tacit.methods.PrivateMetropolis(1, step_size=float("nan")),
         lambda: tacit.methods.PrivateMetropolis(1, steps=0),
+        lambda: tacit.methods.PrivateMetropolis(1, candidates=0),
+        lambda: tacit.methods.PrivateMetropolis(1, 1e-6, acceptance="penalty", candidates=2),
         lambda: tacit.methods.PrivateMetropolis(1, steps=2.5),
         tacit.methods.PrivateMetropolis,
     ],

@@ -11,15 +11,12 @@ import numpy as np
 from tacit.audit.exact import Outcomes, finite_game, temperature_of
 from tacit.audit.game import Game, schema_of
 from tacit.draws.choice import ChoiceAnswer, resolve_choice
-from tacit.methods.annealed import linear_scores
-from tacit.methods.metropolis import barker_query
+from tacit.methods.metropolis import choice_query
 from tacit.models import BetaBernoulli
 from tacit.sources.data import open_data
 from tacit.spec.choice import Choice
 from tacit.spec.columns import Categorical
-from tacit.spec.draws import TruncatedDirichlet
 from tacit.spec.kernels import Kernel
-from tacit.spec.keys import Is
 from tacit.spec.schema import Neighbours, Schema
 from tacit.spec.sums import BoundedSum
 
@@ -32,11 +29,11 @@ def choice_games() -> list[Game]:
     table = Kernel("table.scores")
     scores = BoundedSum(table, "x", size=3, clip=3.0, geometry="box", state=votes)
     query = Choice(scores, (0.0, -2.0, 1.0))
-    # Two runs that ended in opposite corners; draws in between are less of a risk.
-    law = TruncatedDirichlet(Is("x", ("b",)), (1.0, 1.0), truncation=0.1)
-    gains = np.array([[np.log(9), 0.0], [0.0, np.log(9)]])
+    # Two runs that ended in opposite corners; what lies in between is less of a risk.
     pairs = _schema("replace_one", 2)
-    runs = Choice(linear_scores(law, pairs, gains))
+    walk = BetaBernoulli("x", success="b").walk(pairs)
+    corners = np.array([[-np.log(9)], [np.log(9)]])
+    runs = choice_query(walk, corners, 2 * np.log(9))
     of_add = "temperature of add_remove"
     return [
         _game("choice", query, add, "half the temperature", 0.5),
@@ -81,8 +78,8 @@ def _barker_game() -> Game:
     schema = _schema("add_remove")
     walk = BetaBernoulli("x", success="b").walk(schema)
     log_prior = -0.5  # of an arbitrary prior
-    here, there = np.array([7.0]), np.array([5.0])
-    query = barker_query(walk, here, there, 2 * walk.max_gradient, log_prior)
+    step = choice_query(walk, np.array([[7.0], [5.0]]), 2 * walk.max_gradient)
+    query = Choice(step.scores, (0.0, log_prior))
     resolved = resolve_choice(query, schema)
     unit = resolved.scores.exact()[0].grid / temperature_of(resolved)
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tacit.accounting.plans import largest_plan
-from tacit.methods.method import OneQuestion, Spending, Task
+from tacit.methods.method import OneQuestion, Spending, Task, noted, tempered_note
 from tacit.spec.budget import Budget, Number
 from tacit.spec.checks import set_fields, whole_number
 from tacit.spec.hidden_states import StateChain, StatePaths, StateProfiles, Sweep
@@ -101,7 +101,7 @@ class PrivateGibbs(OneQuestion):
         match state:
             case GibbsState(profiles=None):
                 found = tuple(release.table(block.name).value for block in release.blocks)
-                return replace(state, profiles=found)
+                return replace(state, profiles=found, profiles_at=release.noise[0].scale)
             case GibbsState(profiles=tuple(profiles)):
                 path = np.rint(release.value).astype(np.int64).reshape(state.path.shape)
                 state.kept.append(Sweep(release, path, *state.transitions(), profiles))
@@ -110,8 +110,17 @@ class PrivateGibbs(OneQuestion):
 
     def posterior(self, state: Any) -> Any:
         if self.assume_converged:
-            return super().posterior(state)
-        return state.task.model.chain_posterior(state.kept[(self.sweeps or 0) // 2 :])
+            found = super().posterior(state)
+            return noted(found, tempered_note(state.release.noise[0].scale))
+        kept = state.kept[(self.sweeps or 0) // 2 :]
+        at = [sweep.release.noise[0].scale for sweep in kept]
+        return noted(
+            state.task.model.chain_posterior(kept),
+            f"every one of the {2 * len(state.kept)} updates is public: the guarantee needs no "
+            "convergence",
+            f"the target is tempered, prior x likelihood^(1/T): T = {state.profiles_at:.4g} for "
+            f"profiles, and from {min(at):.4g} to {max(at):.4g} for states",
+        )
 
 
 @dataclass(frozen=True)
@@ -122,6 +131,7 @@ class GibbsState:
     chain: StateChain
     path: np.ndarray
     profiles: tuple[np.ndarray, ...] | None = None
+    profiles_at: float = 1.0  # the temperature
     kept: list[Sweep] = field(default_factory=list)
 
     def transitions(self) -> tuple[np.ndarray, np.ndarray]:

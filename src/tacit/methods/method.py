@@ -12,7 +12,6 @@ What `needs` names in a model (* and then `posterior(release, draws=, chains=, s
     logistic(schema) -> Logistic *
     gradients(schema) -> Gradients
     walk(schema) -> Walk, and walk_posterior(release, theta)
-    annealed_posterior(release, p, log_evidence), and draw_query with the law of levels
     state_chain(truncation=, sweeps=) -> StateChain *, and chain_posterior(sweeps)
     design(schema, squares=True) -> Design, and vector_posterior(release, theta, noise), features,
         target, prior_scale
@@ -198,3 +197,19 @@ class OneQuestion:
 
     def posterior(self, state: Asked) -> Any:
         return state.task.model.posterior(state.release, **state.task.sampling_options)
+
+
+def noted(posterior: Any, *notes: str) -> Any:
+    """A posterior of one release, with notes on its certificate."""
+    (release,) = posterior.releases
+    certificate = release.certificate.assuming(notes)
+    return replace(posterior, releases=(replace(release, certificate=certificate),))
+
+
+def tempered_note(temperature: float) -> str:
+    """How a certificate states the temperature of a chain's target."""
+    if temperature > 1 + 1e-6:
+        return (
+            f"the target is a tempered posterior: prior x likelihood^(1/T), T = {temperature:.4g}"
+        )
+    return "the target is the posterior, at temperature 1"

@@ -1,4 +1,4 @@
-"""Metropolis steps through the wall: one question a step, whether to go."""
+"""Metropolis steps through the wall: one question a step, whether to go, or where to."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from typing import Any, ClassVar, Literal, get_args
 import numpy as np
 
 from tacit.accounting.plans import largest_plan
-from tacit.methods.method import Spending, Task
+from tacit.methods.method import Spending, Task, noted, tempered_note
 from tacit.spec.budget import Budget, Number
 from tacit.spec.checks import one_of, set_fields, whole_number
 from tacit.spec.choice import Choice
 from tacit.spec.errors import BudgetError, ModelError
-from tacit.spec.kernels import Kernel
 from tacit.spec.mechanisms import Exact, Exponential, Gaussian
 from tacit.spec.plan import Plan, Steps
 from tacit.spec.queries import Query
@@ -23,11 +22,15 @@ from tacit.spec.walks import Walk
 
 Acceptance = Literal["barker", "penalty", "metropolis"]
 _REACH = 6**0.5
+_WIDTH = 2.4  # standard deviations of the target that a default step may be long
+_LEAST = -1e5  # of a log prior ratio: as good as impossible, and still a number
 
 
 @dataclass(frozen=True)
 class PrivateMetropolis:
     """Run a Metropolis chain; each step asks the data, privately, whether to accept.
+
+    Every step is released, so that the guarantee holds whether or not the chain has converged.
 
     Parameters
     ----------
@@ -45,12 +48,18 @@ class PrivateMetropolis:
         "metropolis": the rule of Foulds et al. (2016, Theorem C.1), for public data alone. Its
         (epsilon, delta) needs a bound on how often moves are rejected for every neighbouring data
         set, which no run of the chain can check.
+    candidates
+        How many points "barker" may go to in one step, all within the length of a step of each
+        other (Tjelmeland 2004). A choice among more points costs no more.
     step_size
-        The length of the longest step, on the scale of `model.walk(schema)`. Default: such that
-        "barker" can cross the prior, and that the noise of "penalty" has a standard deviation
-        of about 1.
+        The length of the longest step, on the scale of `model.walk(schema)`. Default for
+        "barker": about as long as the tempered target is wide, where the number of units is
+        known, and long enough to cross the prior. For "penalty": such that the noise of the
+        longest step has a standard deviation of 1, or less where the posterior is narrower.
     initial
         Where to begin, from public knowledge. Default: the middle of the prior.
+    n_units
+        About how many units there are, where that is secret.
     """
 
     epsilon: Number | None = None
@@ -58,26 +67,34 @@ class PrivateMetropolis:
     _: KW_ONLY
     steps: int = 1000
     acceptance: Acceptance = "barker"
+    candidates: int = 1
     step_size: float | None = None
     initial: Any = None
+    n_units: int | None = None
 
     needs: ClassVar[tuple[str, ...]] = ("walk",)
+    needs_units: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         mechanism = Exponential(self.epsilon, self.delta)
         one_of(self.acceptance, "acceptance", get_args(Acceptance), ModelError)
         if self.acceptance == "penalty" and mechanism.delta == 0:
             raise BudgetError("Expected a delta for Gaussian noise, for example delta=1e-6.")
+        if self.acceptance != "barker" and self.candidates != 1:
+            raise ModelError(f'Expected candidates=1 beside acceptance="{self.acceptance}".')
         if self.step_size is not None and not 0 < float(self.step_size) < 1e6:
             raise ModelError(f"Expected step_size={self.step_size} > 0.")
-        steps = whole_number(self.steps, "steps", 1000, most=10**6)
-        set_fields(self, epsilon=mechanism.epsilon, delta=mechanism.delta, steps=steps)
+        counts = {
+            "steps": whole_number(self.steps, "steps", 1000, most=10**6),
+            "candidates": whole_number(self.candidates, "candidates", 1, most=10**4),
+        }
+        set_fields(self, epsilon=mechanism.epsilon, delta=mechanism.delta, **counts)
 
     def plan(self, task: Task) -> Spending:
         task.refuse_draws(self, "steps=")
         state = self.start(task)
         _, plan = self._plan(state.walk, task)
-        return Spending((plan,), (self._question(state, state.here, 0.0),))
+        return Spending((plan,), (self.ask(state),))
 
     def start(self, task: Task) -> MetropolisState:
         walk = task.model.walk(task.schema)
@@ -86,37 +103,53 @@ class PrivateMetropolis:
         return MetropolisState(task, walk, length, clip, self._first(walk))
 
     def ask(self, state: MetropolisState) -> Query:
-        there, log_prior, _ = state.proposal()
-        return self._question(state, there, log_prior)
+        points, _ = self._proposed(state)
+        if self.acceptance == "barker":
+            return choice_query(state.walk, points, state.clip)
+        kernel, between = state.walk.combinations(points, np.array([[-1.0, 1.0]]))
+        # A shorter step says less, and has less noise.
+        clip = state.clip * float(np.linalg.norm(points[1] - points[0])) / state.length
+        return BoundedSum(kernel, state.walk.columns, size=1, clip=clip, state=between)
 
     def tell(self, state: MetropolisState, release: Release) -> MetropolisState:
-        there, log_prior, rng = state.proposal()
+        points, rng = self._proposed(state)
         answer = float(release.value[0])
+        log_prior = log_ratios(state.walk, points)[1]
         match self.acceptance:
             case "barker":
-                accepted = answer == 1
+                chosen = int(answer)
             case "penalty":
                 penalty = release.noise[0].scale ** 2 / 2
-                accepted = np.log(rng.random()) < answer + log_prior - penalty
+                chosen = int(np.log(rng.random()) < answer + log_prior - penalty)
             case "metropolis":
-                both = 2 if state.task.schema.neighbours == "replace_one" else 1
-                # The temperature of Theorem C.1, for equal shares of the budget.
-                temperature = max(1.0, both * state.clip * self.steps / float(self.epsilon or 1))
-                accepted = np.log(rng.random()) < answer / temperature + log_prior
-        here = there if accepted else state.here
+                tempered = answer / self._public_temperature(state)
+                chosen = int(np.log(rng.random()) < tempered + log_prior)
+        here = points[chosen]
         state.trace.append(here)
         return replace(state, here=here, step=state.step + 1, release=release)
 
     def posterior(self, state: MetropolisState) -> Any:
+        assert state.release is not None
         theta = np.array(state.trace[self.steps // 2 :])
-        return state.task.model.walk_posterior(state.release, theta)
+        found = state.task.model.walk_posterior(state.release, theta)
+        law = state.release.noise[0]
+        temperature = law.scale if law.family == "draw" else 1.0
+        if self.acceptance == "metropolis":
+            temperature = self._public_temperature(state)
+        return stamped(found.diagnosed(), self.steps, temperature)
 
-    def _question(self, state: MetropolisState, there: np.ndarray, log_prior: float) -> Query:
-        walk, here, clip = state.walk, state.here, state.clip
-        if self.acceptance == "barker":
-            return barker_query(walk, here, there, clip, log_prior)
-        between = walk.state(here, there)
-        return BoundedSum(walk.ratio, walk.columns, size=1, clip=clip, state=between)
+    def _public_temperature(self, state: MetropolisState) -> float:
+        """The temperature of Theorem C.1, for equal shares of the budget."""
+        both = 2 if state.task.schema.neighbours == "replace_one" else 1
+        return max(1.0, both * state.clip * self.steps / float(self.epsilon or 1))
+
+    def _proposed(self, state: MetropolisState) -> tuple[np.ndarray, np.random.Generator]:
+        """The present point and where the step may go to, with the randomness of the step."""
+        rng = state.task.rng(state.step)
+        if self.candidates > 1:
+            return nearby(state.here, state.length, self.candidates, rng), rng
+        there = state.here + _in_ball(1, state.here.size, state.length, rng)
+        return np.concatenate([state.here[None], there]), rng
 
     def _first(self, walk: Walk) -> np.ndarray:
         start = walk.start if self.initial is None else self.initial
@@ -127,6 +160,9 @@ class PrivateMetropolis:
 
     def _plan(self, walk: Walk, task: Task) -> tuple[float, Plan]:
         """How long the longest step is, and what is paid for."""
+        schema = task.schema
+        most_rows = schema.max_rows_per_unit
+        units = task.n_units or self.n_units or schema.max_units
         crossing = walk.scale * _REACH / self.steps**0.5
         if self.acceptance == "metropolis":
             if task.private:
@@ -145,29 +181,24 @@ class PrivateMetropolis:
             noise = Gaussian(noise_multiplier=1 / x)
             return Plan(Steps(self.steps, noise, numbers=1), delta=self.delta)
 
-        plan = largest_plan(make, Budget(self.epsilon, self.delta), task.schema.neighbours)
-        if barker:
-            return self.step_size or crossing, plan
-        mechanism = plan.steps[0].mechanism
-        assert isinstance(mechanism, Gaussian)
-        noise = (mechanism.noise_multiplier or 1.0) * walk.max_gradient
-        noise_limited = 1 / (noise * task.schema.max_rows_per_unit)
-        return self.step_size or min(crossing, noise_limited), plan
-
-
-def barker_query(
-    walk: Walk, here: np.ndarray, there: np.ndarray, clip: float, log_prior: float
-) -> Choice:
-    """Whether to stay (0) or to go (1), given the log prior ratio of going."""
-    scores = BoundedSum(
-        Kernel(f"{walk.ratio.name}.two_sided"),
-        walk.columns,
-        size=2,
-        clip=clip,
-        geometry="box",
-        state=walk.state(here, there),
-    )
-    return Choice(scores, (0.0, log_prior))
+        plan = largest_plan(make, Budget(self.epsilon, self.delta), schema.neighbours)
+        if self.step_size is not None:
+            return self.step_size, plan
+        # The log-likelihood's curvature, and how far one unit moves a ratio for a step of length 1.
+        information = None if units is None else units * most_rows * walk.curvature
+        moved = walk.max_gradient * most_rows
+        match plan.steps[0].mechanism:
+            case Exponential(epsilon=each) if information is not None:
+                both = 2 if schema.neighbours == "replace_one" else 1
+                # At the length l the temperature is l both moved / epsilon: so wide is the target.
+                balanced = _WIDTH**2 * both * moved / (information * float(each))
+                untempered = min(float(each) / (both * moved), _WIDTH / information**0.5)
+                drifting = 8 * walk.scale * walk.start.size**0.5 / self.steps
+                return max(balanced, untempered, drifting), plan
+            case Gaussian(noise_multiplier=float(multiplier)):
+                width = walk.scale if information is None else _WIDTH / information**0.5
+                return min(1 / (multiplier * moved), width), plan
+        return crossing, plan
 
 
 @dataclass(frozen=True)
@@ -183,14 +214,41 @@ class MetropolisState:
     release: Release | None = None
     trace: list[np.ndarray] = field(default_factory=list)
 
-    def proposal(self) -> tuple[np.ndarray, float, np.random.Generator]:
-        """The proposed point, its log prior ratio, and the randomness of the step."""
-        rng = self.task.rng(self.step)
-        there = self.here + _in_ball(self.here.size, self.length, rng)
-        return there, self.walk.log_prior(there) - self.walk.log_prior(self.here), rng
+
+def choice_query(walk: Walk, points: np.ndarray, clip: float) -> Choice:
+    """A choice among points by their posterior, the first of which is the present one."""
+    kernel, state = walk.combinations(points, np.eye(len(points)), lifted=True)
+    scores = BoundedSum(
+        kernel, walk.columns, size=len(points), clip=clip, geometry="box", state=state
+    )
+    return Choice(scores, log_ratios(walk, points).tolist())
 
 
-def _in_ball(size: int, radius: float, rng: np.random.Generator) -> np.ndarray:
-    """A uniform step of at most this length."""
-    direction = rng.standard_normal(size)
-    return radius * rng.random() ** (1 / size) * direction / np.linalg.norm(direction)
+def log_ratios(walk: Walk, points: np.ndarray) -> np.ndarray:
+    """Log prior densities of points, relative to the first."""
+    log_prior = walk.log_prior(points)
+    return np.clip(np.nan_to_num(log_prior - log_prior[0], nan=_LEAST), _LEAST, -_LEAST)
+
+
+def nearby(here: np.ndarray, length: float, count: int, rng: np.random.Generator) -> np.ndarray:
+    """The present point and as many others, no two of them further apart than the length.
+
+    All lie around a random centre that is as likely from each of them, so that to choose among
+    them in proportion to a density leaves that density unchanged (Tjelmeland 2004).
+    """
+    centre = here + _in_ball(1, here.size, length / 2, rng)
+    return np.concatenate([here[None], centre + _in_ball(count, here.size, length / 2, rng)])
+
+
+def stamped(posterior: Any, steps: int, temperature: float, *notes: str) -> Any:
+    """A chain's posterior, with the temperature of its target on the certificate."""
+    public = f"every one of the {steps} steps is public: the guarantee needs no convergence"
+    found = noted(posterior, public, tempered_note(temperature), *notes)
+    return replace(found, noise="tempered" if temperature > 1 + 1e-6 else "aware")
+
+
+def _in_ball(count: int, size: int, radius: float, rng: np.random.Generator) -> np.ndarray:
+    """Steps (step, coordinate) that are uniform in a ball."""
+    direction = rng.standard_normal((count, size))
+    lengths = radius * rng.random((count, 1)) ** (1 / size)
+    return lengths * direction / np.linalg.norm(direction, axis=1, keepdims=True)

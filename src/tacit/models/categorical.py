@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Unpack
 
 import numpy as np
-from scipy.special import expit, gammaln, polygamma
+from scipy.linalg import helmert
+from scipy.special import expit, gammaln, log_softmax, polygamma, softmax
 from scipy.stats import beta
 
 from tacit.infer.categorical import draw_probabilities
@@ -90,22 +91,24 @@ class BetaBernoulli:
         labels_of(self._key(), schema)
         success = np.array([x in self._key().levels for x in labels_of(self.column, schema)])
         a, b = self.prior
-        first = np.array([first_number(self.column, schema)])
+
+        def log_likelihoods(at: np.ndarray) -> np.ndarray:
+            return success[:, None] * at[:, 0] - np.logaddexp(0.0, at[:, 0])
+
         return Walk(
             columns=(self.column,),
-            ratio=Kernel("walk.bernoulli_log_ratio"),
-            state=lambda here, there: (
-                success * (there - here) - np.logaddexp(0, there) + np.logaddexp(0, here),
-                first,
-            ),
+            combinations=_tables(log_likelihoods, first_number(self.column, schema)),
+            log_likelihoods=log_likelihoods,
             max_gradient=1.0,
+            curvature=0.25,
             start=np.array([np.log(a / b)]),
             scale=float(np.sqrt(polygamma(1, a) + polygamma(1, b))),
-            log_prior=lambda at: float(a * at[0] - (a + b) * np.logaddexp(0.0, at[0])),
+            log_prior=lambda at: a * at[..., 0] - (a + b) * np.logaddexp(0.0, at[..., 0]),
+            draw_prior=lambda rng, count: -np.diff(_log_gamma(rng, self.prior, count), axis=1),
         )
 
     def walk_posterior(self, release: Release, at: np.ndarray) -> Posterior:
-        return Posterior.from_chain(self, release, {"p": expit(at[:, 0])})
+        return Posterior.of(self, release, Sampling(len(at), 1), {"p": expit(at[:, 0])})
 
     def _key(self) -> Is:
         levels = self.success if isinstance(self.success, (tuple, list)) else (self.success,)
@@ -123,14 +126,6 @@ class BetaBernoulli:
         if success.all():
             raise ModelError(f"Expected a level of {self.column!r} that is not a success.")
         return success
-
-    def annealed_posterior(
-        self, release: Release, p: np.ndarray, log_evidence: np.ndarray | None
-    ) -> Posterior:
-        draws = {"p": p[:, 1]}
-        if log_evidence is not None:
-            draws["log_evidence"] = log_evidence
-        return Posterior.from_chain(self, release, draws)
 
     def log_prior(self, draws: Mapping[str, np.ndarray], release: Release) -> np.ndarray:
         """The log density of the prior at draws of `p`."""
@@ -187,13 +182,38 @@ class DirichletCategorical:
             predicted={self.column: np.minimum(chosen, len(levels) - 1)},
         )
 
-    def annealed_posterior(
-        self, release: Release, p: np.ndarray, log_evidence: np.ndarray | None
-    ) -> Posterior:
-        draws = {"p": p}
-        if log_evidence is not None:
-            draws["log_evidence"] = log_evidence
-        return Posterior.from_chain(self, release, draws, self._labels(release.schema))
+    def walk(self, schema: Schema) -> Walk:
+        """Return the model on the scale of log p less its mean over levels, turned to K - 1 axes.
+
+        A row of level j has the gradient of e_j - p, whose length is below the root of 2.
+        """
+        levels = labels_of(self.column, schema)
+        if len(levels) < 2:
+            raise ModelError(f"Expected a column of several levels, not {self.column!r}.")
+        prior, basis = self._concentration(levels), _balances(len(levels))
+
+        def log_p(at: np.ndarray) -> np.ndarray:
+            return log_softmax(at @ basis.T, axis=-1)
+
+        def log_likelihoods(at: np.ndarray) -> np.ndarray:
+            return log_p(at).T
+
+        return Walk(
+            columns=(self.column,),
+            combinations=_tables(log_likelihoods, first_number(self.column, schema)),
+            log_likelihoods=log_likelihoods,
+            max_gradient=2**0.5,
+            curvature=1 / len(levels),
+            start=np.log(prior) @ basis,
+            scale=float(np.sqrt(polygamma(1, prior).mean())),
+            log_prior=lambda at: log_p(at) @ prior,
+            draw_prior=lambda rng, count: _log_gamma(rng, prior, count) @ basis,
+        )
+
+    def walk_posterior(self, release: Release, at: np.ndarray) -> Posterior:
+        labels = self._labels(release.schema)
+        p = softmax(at @ _balances(len(labels["p"][self.column])).T, axis=-1)
+        return Posterior.of(self, release, Sampling(len(at), 1), {"p": p}, labels=labels)
 
     def log_prior(self, draws: Mapping[str, np.ndarray], release: Release) -> np.ndarray:
         """The log density of the prior at draws of `p`."""
@@ -236,3 +256,29 @@ def conjugate_draw(
         )
     law = TruncatedDirichlet(key, tuple(float(a) for a in prior), truncation)
     return ConjugateDraw(law, draws, temper_prior)
+
+
+def _tables(log_likelihoods: Callable[[np.ndarray], np.ndarray], first: int) -> Any:
+    """Return `Walk.combinations` of a model of levels: a table of numbers by level."""
+
+    def combinations(
+        points: np.ndarray, coefficients: np.ndarray, constants: Any = 0.0, *, lifted: bool = False
+    ) -> tuple[Kernel, Any]:
+        table = coefficients @ log_likelihoods(points).T + np.reshape(constants, (-1, 1))
+        if lifted:
+            table = table - table.min(axis=0)
+        return Kernel("table.scores"), (np.ascontiguousarray(table), np.array([first]))
+
+    return combinations
+
+
+def _balances(levels: int) -> np.ndarray:
+    """Return orthonormal axes (level, axis) of logarithms that sum to zero."""
+    return helmert(levels).T
+
+
+def _log_gamma(rng: np.random.Generator, shapes: Sequence[float], count: int) -> np.ndarray:
+    """Logarithms of Gamma variables, also where the variables themselves underflow."""
+    shape = np.asarray(shapes, float)
+    boost = np.log1p(-rng.random((count, len(shape)))) / shape
+    return np.log(rng.standard_gamma(shape + 1, (count, len(shape)))) + boost

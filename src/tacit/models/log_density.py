@@ -15,6 +15,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from tacit.models.checks import MOST_WHITENED, number, refuse_draws
+from tacit.models.density_walk import density_walk
 from tacit.models.jax_density import Density, function_density, synthetic_rows
 from tacit.models.numpyro_density import numpyro_density
 from tacit.posterior import Posterior
@@ -25,7 +26,7 @@ from tacit.spec.release import Release
 from tacit.spec.sampling import SamplingOptions
 from tacit.spec.schema import Schema
 from tacit.spec.sums import BoundedSum
-from tacit.spec.walks import Derivatives, Frame, Gradients
+from tacit.spec.walks import Derivatives, Frame, Gradients, Walk
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,6 +127,16 @@ class LogDensity:
         """Return the query's parts for draws on a bounded region of the unbounded parameters."""
         return _whitened(self, schema).likelihood
 
+    def walk(self, schema: Schema) -> Walk:
+        """The log-likelihoods that chains compare, on the scale of the samplers."""
+        return _walk(self, schema)
+
+    def walk_posterior(self, release: Release, at: np.ndarray) -> Posterior:
+        """The posterior of points (draw, parameter) on the scale of the samplers."""
+        density = self.density(release.schema)
+        frame = Frame(density.start, _basis(density, release.schema)[0])
+        return self.vector_posterior(release, frame.vectors(at)[None])
+
     def posterior(self, release: Release, **sampling: Unpack[SamplingOptions]) -> Posterior:
         """Return the plug-in posterior of released draws."""
         refuse_draws(sampling)
@@ -203,6 +214,14 @@ def _whitened(model: LogDensity, schema: Schema) -> Whitened:
     else:
         gradients = _gradients(model, density, np.diag(basis), clip, curvature, prior)
     return Whitened(density, derivatives, gradients, _likelihood(model, schema, density))
+
+
+@lru_cache(maxsize=16)
+def _walk(model: LogDensity, schema: Schema) -> Walk:
+    density, gradients = model.density(schema), model.gradients(schema)
+    frame = Frame(density.start, _basis(density, schema)[0])
+    plain = model.parameters is not None and model.log_prior is None
+    return density_walk(density, schema, gradients, frame, model.prior_scale if plain else None)
 
 
 def _derivatives(model: LogDensity, density: Density, basis: np.ndarray) -> Derivatives:

@@ -117,24 +117,45 @@ class NormalMean:
         middle, half = scale_of(schema[self.column])
         centre, spread = self._prior(schema)
         start, scale = (centre - middle) / half, spread / half
+        precision = (half / self.sd) ** 2
+        constant = -np.log(self.sd) - np.log(2 * np.pi) / 2
+
+        def polynomials(at: np.ndarray) -> np.ndarray:
+            """The log-likelihood at each point, as coefficients of 1, x and x^2."""
+            mean = middle + half * at[:, 0]
+            parts = constant - 0.5 * (mean / self.sd) ** 2, mean / self.sd**2
+            return np.stack([*parts, np.full(len(at), -0.5 / self.sd**2)], axis=1)
+
+        def combinations(
+            points: np.ndarray,
+            coefficients: np.ndarray,
+            constants: Any = 0.0,
+            *,
+            lifted: bool = False,
+        ) -> tuple[Kernel, Any]:
+            found = coefficients @ polynomials(points)
+            found[:, 0] += constants
+            if not lifted:
+                return Kernel("walk.quadratics"), (found,)
+            return Kernel("walk.quadratics.lifted"), (found - found[0],)  # what is common cancels
+
+        x = middle + half * np.linspace(-1, 1, 65)
         return Walk(
             columns=(self.column,),
-            ratio=Kernel("walk.normal_log_ratio"),
-            state=lambda here, there: (
-                # times intercept and coefficient of (x - middle) / half - (here + there) / 2
-                (there - here)
-                * (half / self.sd) ** 2
-                * np.array([-middle / half - (here + there)[0] / 2, 1 / half]),
-            ),
-            max_gradient=2 * (half / self.sd) ** 2,  # for means within the bounds
+            combinations=combinations,
+            log_likelihoods=lambda at: np.stack([x**0, x, x**2], axis=1) @ polynomials(at).T,
+            max_gradient=2 * precision,  # for means within the bounds
+            curvature=precision,
             start=np.array([start]),
             scale=min(scale, 1.0),
-            log_prior=lambda at: float(-0.5 * ((at[0] - start) / scale) ** 2),
+            log_prior=lambda at: -0.5 * ((at[..., 0] - start) / scale) ** 2,
+            draw_prior=lambda rng, count: rng.normal(start, scale, (count, 1)),
         )
 
     def walk_posterior(self, release: Release, at: np.ndarray) -> Posterior:
         middle, half = scale_of(release.schema[self.column])
-        return Posterior.from_chain(self, release, {"mean": middle + half * at[:, 0]})
+        mean = middle + half * at[:, 0]
+        return Posterior.of(self, release, Sampling(len(at), 1), {"mean": mean})
 
     def _prior(self, schema: Schema) -> tuple[float, float]:
         low, high = bounds_of(schema[self.column])

@@ -48,7 +48,7 @@ def numpyro_density(model: Any, schema: Schema) -> Density:
         )
     )
     some = bind(rows[:1])  # priors do not depend on it
-    prior_alone = _without_records(program)
+    prior_alone = _without_records(program, sites)
 
     def log_prior(vector: Any) -> Any:
         return -potential_energy(prior_alone, (), some, layout.arrays(vector))
@@ -76,7 +76,7 @@ def numpyro_density(model: Any, schema: Schema) -> Density:
     away = np.median(np.abs(np.nan_to_num(np.asarray(several, float)) - start), axis=0)
     spread = np.clip(1.5 * away, 1e-3, 1e3)  # robust: priors may have no variance
     _check_rows(jax.jit(terms), [jnp.asarray(start), several[0], several[1]], rows)
-    _check_prior(program, bind, layout, start, rows)
+    _check_prior(prior_alone, bind, layout, start, rows)
     every = jax.jit(jax.vmap(constrained))
 
     def values(vectors: np.ndarray) -> dict[str, np.ndarray]:
@@ -208,12 +208,12 @@ def _sizes(sites: Mapping[str, Any]) -> dict[str, int]:
     return found
 
 
-def _without_records(program: Any) -> Any:
+def _without_records(program: Any, sites: Mapping[str, Any]) -> Any:
+    """The program without what it observes; Jacobians of its transformations stay."""
     from numpyro import handlers
 
-    return handlers.block(
-        program, hide_fn=lambda site: site["type"] == "sample" and site["is_observed"]
-    )
+    observed = [name for name, site in sites.items() if site.get("is_observed")]
+    return handlers.block(program, hide=observed)
 
 
 def _values(program: Any, arguments: Mapping[str, Any], key: Any) -> dict[str, Any]:
@@ -259,14 +259,13 @@ def _check_rows(terms: Any, vectors: list[Any], rows: Any) -> None:
                 )
 
 
-def _check_prior(program: Any, bind: Any, layout: Layout, start: np.ndarray, rows: Any) -> None:
+def _check_prior(prior: Any, bind: Any, layout: Layout, start: np.ndarray, rows: Any) -> None:
     import jax
     import jax.numpy as jnp
     from numpyro.infer.util import potential_energy
 
     arrays = layout.arrays(jnp.asarray(start))
     choices = (rows[:1], rows[1:2], rows[:2])
-    prior = _without_records(program)
     energy = jax.jit(lambda some: potential_energy(prior, (), bind(some), arrays))
     energies = [float(energy(some)) for some in choices]
     if not np.allclose(energies, energies[0], rtol=1e-4, atol=1e-4):

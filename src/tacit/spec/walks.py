@@ -1,4 +1,4 @@
-"""What loops over parameters need of a model: log-likelihood ratios, gradients or Hessians."""
+"""What loops over parameters need of a model: log-likelihoods, gradients or Hessians."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tacit.spec.kernels import Contribution, Kernel
+from tacit.spec.kernels import Contribution
 from tacit.spec.packing import packed_size
 from tacit.spec.programs import Program
 from tacit.spec.release import Release
@@ -17,21 +17,42 @@ from tacit.spec.sums import BoundedSum
 
 @dataclass(frozen=True)
 class Walk:
-    """What PrivateMetropolis needs of a model, on an unbounded scale.
+    """What PrivateMetropolis and AnnealedImportance need of a model, on an unbounded scale.
 
-    `ratio` is a kernel for the difference of a row's log-likelihoods at two points, and
-    `state(here, there)` is its state. `max_gradient` bounds the change of the log-likelihood for a
-    step of length one, by public bounds (a row beyond it is clipped). `start` and `scale` are the
-    centre and the width of the prior.
+    Attributes
+    ----------
+    columns
+        The columns of a row.
+    combinations
+        From points (point, parameter), coefficients (number, point) and constants (number, by
+        default 0) to a kernel or program and its state: a row contributes
+        `coefficients @ log_likelihoods + constants`, with its log-likelihoods at the points. With
+        `lifted=True` it contributes these numbers less the least of them.
+    log_likelihoods
+        From points to (row, point), for rows that stand for the public domain. They tell how much
+        a row can contribute; the wall enforces what is made of it.
+    max_gradient
+        The most that a row's log-likelihood changes for a step of length one, by public bounds (a
+        row beyond it is clipped).
+    curvature
+        A public guess of the curvature of one row's log-likelihood.
+    start, scale
+        The centre and the width of the prior.
+    log_prior
+        From points (..., parameter) to their log prior densities, up to a constant.
+    draw_prior
+        Points (point, parameter) drawn from the prior.
     """
 
     columns: tuple[str, ...]
-    ratio: Kernel
-    state: Callable[[np.ndarray, np.ndarray], Any]
+    combinations: Callable[..., tuple[Contribution, Any]]
+    log_likelihoods: Callable[[np.ndarray], np.ndarray]
     max_gradient: float
+    curvature: float
     start: np.ndarray
     scale: float
-    log_prior: Callable[[np.ndarray], float]
+    log_prior: Callable[[np.ndarray], np.ndarray]
+    draw_prior: Callable[[np.random.Generator, int], np.ndarray]
 
 
 @dataclass(frozen=True)

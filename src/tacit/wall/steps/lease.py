@@ -208,7 +208,7 @@ def _noise(steps: Steps, sums: BoundedSums) -> tuple[Noise, ...]:
 def _temperature(steps: Steps, answer: StepDraw) -> float:
     match steps.mechanism:
         case Exponential(epsilon=epsilon):
-            return temperature(answer.span, epsilon)
+            return temperature(answer.span, epsilon)  # proof: choice-chain
         case Exact():
             return 1.0
         case _:
