@@ -42,7 +42,7 @@ class Rows:
         theta = release.query.parameters(release)
         assert self.size == theta.shape[1]
         labels = {"theta": {"parameter": range(self.size)}}
-        return Posterior.from_chain(self, release, {"theta": theta}, labels)
+        return Posterior.from_draws(self, release, {"theta": theta}, labels)
 
 
 # Losses as log-likelihoods, of the parameters and one row (y, x...)

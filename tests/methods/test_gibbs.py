@@ -22,6 +22,9 @@ class Given:
     releases: tuple
     sweeps: tuple = ()
 
+    def diagnosed(self):
+        return self
+
 
 class Hidden:
     """Two states over a small panel; its posteriors are what it was given."""

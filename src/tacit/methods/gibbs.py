@@ -115,7 +115,7 @@ class PrivateGibbs(OneQuestion):
         kept = state.kept[(self.sweeps or 0) // 2 :]
         at = [sweep.release.noise[0].scale for sweep in kept]
         return noted(
-            state.task.model.chain_posterior(kept),
+            state.task.model.chain_posterior(kept).diagnosed(),
             f"every one of the {2 * len(state.kept)} updates is public: the guarantee needs no "
             "convergence",
             f"the target is tempered, prior x likelihood^(1/T): T = {state.profiles_at:.4g} for "

@@ -432,7 +432,7 @@ class GradientSampler:
         rows = n * release.schema.max_rows_per_unit if state.pilots is None else state.pilots.n
         likelihood = rows * gradients.curvature
         precision = likelihood + gradients.prior_precision
-        # Who is sampled moves the gradient by what the record's curvature allows, in each direction.
+        # Who is sampled moves the gradient, in each direction by as much as its curvature allows.
         moved = rows * min(gradients.curvature, 4 * (gradients.typical or gradients.curvature))
         batch = moved * (1 - rate) / rate
         temperature = 1.0 if self.temperature is None else float(self.temperature)

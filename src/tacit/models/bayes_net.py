@@ -100,7 +100,7 @@ class BayesNet:
                 name: release.table(block.name).value
                 for name, block in zip(names.values(), release.blocks, strict=True)
             }
-            return NetworkPosterior.from_chain(self, release, found, labels)
+            return NetworkPosterior.from_draws(self, release, found, labels)
         tables, rows, rng = draw_tables(release, self.graph, self.prior, how)
         drawn: dict[str, np.ndarray] = {}
         for name, parents in self.graph.items():

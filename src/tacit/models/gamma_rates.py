@@ -92,7 +92,7 @@ class _GammaRate:
             raise ModelError(f"This release answers {release.query}, not {self.query()}.")
         rate = law.low * (law.high / law.low) ** release.table("rate").value
         means = {} if self._counts else {"mean": 1 / rate}
-        return Posterior.from_chain(self, release, {"rate": rate, **means})
+        return Posterior.from_draws(self, release, {"rate": rate, **means})
 
     def log_prior(self, draws: Mapping[str, np.ndarray], release: Release) -> np.ndarray:
         """The log density of the prior at draws of `rate`."""

@@ -136,7 +136,7 @@ class HMM:
         ends = np.cumsum([profile.shape[1] for profile in sweeps[-1].profiles])[:-1]
         draws = self._draws(np.split(found.theta, ends, axis=2), found)
         labels = self._labels(release.schema)
-        return HiddenStatesPosterior.from_chain(self, release, draws, labels)
+        return HiddenStatesPosterior.from_draws(self, release, draws, labels)
 
     def _draws(self, profiles: Sequence[np.ndarray], found: HiddenDraws) -> dict[str, np.ndarray]:
         emitted = {f"emission_{name}": p for name, p in zip(self.emissions, profiles, strict=True)}

@@ -51,10 +51,12 @@ class LogDensity:
     prior_scale
         The standard deviation of that default.
     clip
-        The largest norm of one unit's gradient, on the scale of the samplers: there a
-        record has a curvature of about 1 in each direction, as far as records drawn evenly from
-        the public domain tell. Default: the root of the number of parameters, plus 2, times the
-        root of the rows that a unit may have. A record with a longer gradient counts for less.
+        The largest norm of one unit's contribution, in coordinates in which a record has a
+        curvature of about 1 in each direction. A record with more counts for less. Default, where
+        pilot queries find such coordinates: the root of the number of parameters, times that of 2
+        where the Hessian is asked too, plus 6 or 7, and up to four times as much where privacy
+        noise is small; else, in coordinates that synthetic records suggest, the root plus 2. All
+        of it times the root of the rows that a unit may have.
 
     Examples
     --------

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 
 _TYPES: dict[str, type[Posterior]] = {}  # subclasses by name, for `load`
+_FEWEST = 4  # draws of a chain: with fewer nothing can be said of it
 _LEAST_ESS, _LARGEST_R_HAT = 100, 1.05  # below and above which a chain has not mixed
 
 
@@ -89,20 +90,20 @@ class Posterior:
         )
 
     @classmethod
-    def from_chain(
+    def from_draws(
         cls,
         model: Any,
         release: Release,
         draws: Mapping[str, np.ndarray],
         labels: Mapping[str, Mapping[str, Sequence[Any]]] | None = None,
     ) -> Self:
-        """Return the public states of a chain as posterior draws; `release` is one of its steps.
+        """Return released draws, or public states of a chain, as posterior draws.
 
         They are draws of a tempered posterior, without a correction for noise.
         """
         count = len(next(iter(draws.values())))
         made = cls.of(model, release, Sampling(draws=count, chains=1), draws, labels=labels)
-        return replace(made, noise="tempered", chained=True).diagnosed()
+        return replace(made, noise="tempered")
 
     def warned(self, warnings: tuple[str, ...]) -> Self:
         """Return the posterior with doubts about it, which its certificate has too."""
@@ -118,6 +119,10 @@ class Posterior:
 
         That is where an effective sample size is below 100, or an R-hat of split halves above 1.05.
         """
+        count = next(iter(self.draws.values())).shape[1]
+        if count < _FEWEST:
+            text = f"{count} draws of a chain say little: intervals mean nothing"
+            return replace(self, chained=True).warned((text,))
         found = [mixing(draws) for draws in self.draws.values()]
         ess = min(float(np.nanmin(part["ess"], initial=np.inf)) for part in found)
         r_hat = max(float(np.nanmax(part["r_hat"], initial=0.0)) for part in found)
@@ -207,7 +212,7 @@ class Posterior:
             flat = self.flat(variable)
             low, high = self.interval(level, variable)
             columns = summary_columns(flat.mean(axis=0), flat.std(axis=0), low, high, level)
-            if self.chained:
+            if self.chained and self.draws[variable].shape[1] >= _FEWEST:
                 columns |= mixing(self.draws[variable])
             frames.append(pd.DataFrame(columns, index=self._labels(variable)))
         found = pd.concat(frames)
@@ -361,9 +366,6 @@ def summary_columns(mean: Any, sd: Any, low: Any, high: Any, level: float) -> di
 def mixing(draws: np.ndarray) -> dict[str, np.ndarray]:
     """Return effective sample sizes and R-hats of draws (chain, draw, ...), by ArviZ."""
     az = load_arviz()
-    if draws.shape[1] < 4:
-        unknown = np.full(draws[0, 0].size, np.nan)
-        return {"ess": unknown, "r_hat": unknown}
     parts = draws.reshape(*draws.shape[:2], -1)
     halves = np.concatenate(np.array_split(parts[:, : parts.shape[1] // 2 * 2], 2, axis=1))
     with warnings.catch_warnings(), np.errstate(all="ignore"):
