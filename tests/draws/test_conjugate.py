@@ -9,7 +9,7 @@ from scipy.stats import kstest
 
 import tacit
 from tacit.accounting.draws import draw_range
-from tacit.draws.conjugate import to_grid
+from tacit.draws.conjugate import rate_weights, resolve_draw, to_grid
 from tacit.draws.draw import uniforms
 from tacit.methods.method import Task
 from tacit.spec.draws import GRID
@@ -359,6 +359,7 @@ def test_rates_are_drawn_near_the_posterior_at_temperature_one(family):
         (("x", "poisson", (1.0, 1.0), 2.0, 1.0), "low=2.0 < high=1.0"),
         (("x", "poisson", (1.0, 1.0), 0.0, 1.0), "low"),
         (("x", "poisson", (1.0,), 0.1, 1.0), "prior"),
+        (("x", "poisson", (1e12, 1.0), 0.1, 1.0), "1e-6 to 1e6"),
         (("x", "poisson", (1.0, -1.0), 0.1, 1.0), "prior"),
         (("x", "normal", (1.0, 1.0), 0.1, 1.0), "family"),
         (("below", "exponential", (1.0, 1.0), 0.1, 1.0), "from 0"),
@@ -376,3 +377,47 @@ def test_senseless_rates_cost_nothing(law, says):
             tacit.queries.Exponential(1),
         )
     assert home.remaining.epsilon == 9
+
+
+def test_no_large_number_rounds_a_row_to_more_than_is_charged():
+    """The law that the wall draws from, a billion rows and one of them replaced.
+
+    Rates are so alike that little is charged. Weights that are not taken relative to one point
+    are rounded in steps that a row moves by half as much again as is charged.
+    """
+    schema = tacit.Schema(tacit.Integer("x", 0, 1), neighbours="replace_one")
+    low, n = 500_407.9, 10**9
+    law = tacit.queries.BoundedRate("x", "poisson", (1.0, 1.0), low, low * (1 + 1.01e-6))
+    query = tacit.queries.ConjugateDraw(law)
+    (noise,) = resolve_draw(query, schema).calibrate(tacit.queries.Exponential(1)).noise
+
+    def probabilities(ones):
+        scaled = 2.0 * (ones - n / 2)  # to [-1, 1]
+        moments = np.array([[n, scaled], [scaled, n]])
+        weights = rate_weights(query, moments, noise.scale, schema)
+        p = np.exp((weights - weights.max()).astype(np.longdouble))
+        return p / p.sum()
+
+    price = tacit.Public({"x": []}, schema).price(query, tacit.queries.Exponential(1))
+    loss = np.abs(np.log(probabilities(n // 2) / probabilities(n // 2 + 1))).max()
+    assert float(loss) <= float(price.epsilon)
+
+
+def test_tables_that_cannot_be_counted_are_refused_before_they_are_paid_for():
+    names = [f"p{i}" for i in range(70)]
+    columns = [tacit.Categorical(name, ["only"], default="only") for name in names]
+    schema = tacit.Schema(
+        *columns, tacit.Categorical("y", ["a", "b"], default="a"), neighbours="replace_one"
+    )
+    data = {name: ["only"] for name in names} | {"y": ["a"]}
+    wall = tacit.Wall(data, schema, budget=tacit.Budget(1), ledger=":memory:")
+    family = (*names, "y")
+    law = tacit.queries.TruncatedTables((family,), 1.0, 0.1)
+    counts = tacit.queries.Counts([family])
+    for query, how in (
+        (tacit.queries.ConjugateDraw(law), tacit.queries.Exponential(0.5)),
+        (counts, tacit.Laplace(0.5)),
+    ):
+        with pytest.raises(tacit.errors.QueryError, match="at most 60 columns"):
+            wall.release(query, how)
+    assert wall.remaining.epsilon == 1

@@ -20,6 +20,7 @@ from tacit.accounting.draws import calibrate_draw, draw_range
 from tacit.draws.draw import FLOAT_DRAW, PER_ONE, Draw, exponential, uniforms
 from tacit.laws import ball_normal, bounded_rates, truncated_dirichlet, truncated_normal
 from tacit.spec.draws import (
+    MOST_LEVELS,
     BallRegression,
     BoundedNormal,
     BoundedRate,
@@ -36,7 +37,7 @@ from tacit.spec.queries import Counts
 from tacit.spec.release import Axis, Block, Noise
 from tacit.spec.schema import Schema
 from tacit.wall.noise import Entropy
-from tacit.wall.statistics.counts import count_cells
+from tacit.wall.statistics.counts import count_cells, resolve_counts
 from tacit.wall.statistics.moments import moment_values, resolve_moments
 from tacit.wall.statistics.statistic import Statistic
 from tacit.wall.steps.lease import Loaded
@@ -165,14 +166,16 @@ def resolve_draw(query: ConjugateDraw, schema: Schema) -> ConjugateAnswer:
 
 def _tables(law: TruncatedTables, each: Axis, counts: Counts, schema: Schema) -> tuple[Block, ...]:
     """One block a family: draws of the column given its parents."""
+    resolve_counts(counts, schema)  # refuses columns that cannot be counted, and many cells
     blocks = tuple(
         Block(name, (each, *(Axis(column, labels_of(column, schema)) for column in family)))
         for name, family in zip(counts.names, law.families, strict=True)
     )
     for block in blocks:
         levels = len(block.axes[-1].labels)
-        if levels < 2:
-            raise QueryError(f"Expected two levels or more of {block.axes[-1].name!r} to draw.")
+        if not 2 <= levels <= MOST_LEVELS:
+            name = block.axes[-1].name
+            raise QueryError(f"Expected 2 to {MOST_LEVELS} levels of {name!r} to draw.")
         checked_truncation(law.truncation, levels)
     numbers = sum(block.size for block in blocks)
     if numbers > _MOST_NUMBERS:
@@ -264,7 +267,10 @@ def rate_weights(
     prior = (shape - 1) * at - per * np.exp(at)
     # A density of the rate, on points of equal ratios.
     base = at + prior / (temperature if query.temper_prior else 1.0)
-    return base + (total * theta - rows * partition) / temperature
+    # proof: draw-rate-range. Relative to one public point, so that no large number hides a row.
+    j = int(base.argmax())
+    data = total * (theta - theta[j]) - rows * (partition - partition[j])
+    return (base - base[j]) + data / temperature
 
 
 def regression_law(

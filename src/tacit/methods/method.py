@@ -128,8 +128,11 @@ class Spending:
         found: list[Mechanism] = [p.mechanism for p in self.payments if isinstance(p, Once)]
         steps = [part for p in self.payments if isinstance(p, Plan) for part in p.steps]
         exact = any(isinstance(part.mechanism, Exact) for part in steps)
+        # The noisiest step: what would vanish in its grid is refused before it is paid for.
+        noises = (getattr(part.mechanism, "noise_multiplier", None) or 1.0 for part in steps)
+        gaussian = Gaussian(noise_multiplier=max(noises, default=1.0), delta="1e-6")
         for query in self.questions[len(found) :]:
-            noise = Gaussian(1, "1e-6") if isinstance(query, BoundedSum) else Exponential(1)
+            noise = gaussian if isinstance(query, BoundedSum) else Exponential(1)
             found.append(Exact() if exact else noise)
         return tuple(zip(self.questions, found, strict=True))
 

@@ -169,10 +169,8 @@ class BoundedRate(Record):
     def __post_init__(self) -> None:
         one_of(self.family, "family", ("poisson", "exponential"))
         given = self.prior if isinstance(self.prior, (tuple, list)) else ()
-        if len(given) != 2 or not all(is_number(x) and 1e-12 <= x <= 1e12 for x in given):
-            raise QueryError(
-                f"Expected prior=(shape, rate) from 1e-12 to 1e12, got {self.prior!r}."
-            )
+        if len(given) != 2 or not all(is_number(x) and 1e-6 <= x <= 1e6 for x in given):
+            raise QueryError(f"Expected prior=(shape, rate) from 1e-6 to 1e6, got {self.prior!r}.")
         ends = {what: number(getattr(self, what), what, 1e-12, 1e12) for what in ("low", "high")}
         if not 1 + 1e-6 <= ends["high"] / ends["low"] <= 1e12:
             raise QueryError(f"Expected low={self.low} < high={self.high}, two rates.")

@@ -25,6 +25,7 @@ from tacit.wall.noise import Entropy, noised, to_integers
 from tacit.wall.statistics.statistic import Statistic, refuse_mechanism
 
 _MAX_CELLS = 10**7
+_MAX_KEYS = 60  # NumPy has no more than 64 axes
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,8 @@ def resolve_counts(query: Counts, schema: Schema) -> CountsAnswer:
     cells = sum(block.size for block in blocks)
     if cells > _MAX_CELLS:
         raise QueryError(f"Expected at most {_MAX_CELLS} cells, this query has {cells}.")
+    if max(len(block.axes) for block in blocks) > _MAX_KEYS:
+        raise QueryError(f"Expected at most {_MAX_KEYS} columns in a table of counts.")
     return CountsAnswer(query, schema, blocks, _sensitivity(blocks, schema))
 
 
