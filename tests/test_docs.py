@@ -87,6 +87,34 @@ def test_links_lead_somewhere(page):
             assert (page.parent / target).exists(), target
 
 
+def test_every_claim_of_the_papers_has_its_files():
+    """A row names files that exist and names that are in them, or says that it is not done."""
+    rows = [
+        line.strip("| ").split(" | ")
+        for line in (ROOT / "docs" / "reproductions" / "README.md").read_text().splitlines()
+        if line.startswith("| ") and not line.startswith("| source")
+    ]
+    assert len(rows) > 100
+    source = [path.read_text() for path in (ROOT / "src" / "tacit").rglob("*.py")]
+    for row in rows:
+        if "**not done**" in row[-1]:
+            continue
+        assert len(row) == 5, row
+        _, _, where, shown, _ = row
+        texts = []
+        for name in re.findall(r"`([^`]+)`", f"{where} {shown}"):
+            if re.fullmatch(r"[\w/.-]+\.(py|md)", name):
+                found = [
+                    path for path in (ROOT / name, ROOT / "src" / "tacit" / name) if path.exists()
+                ]
+                assert found, name
+                texts.append(found[0].read_text())
+            else:
+                words = re.findall(r"\w+", name.removeprefix("tacit."))
+                assert any(words[0] in text for text in [*texts, *source]), name
+        assert texts, row
+
+
 def test_the_example_is_the_demos_study():
     assert (ROOT / "examples" / "study.toml").read_text() == STUDY
     assert Study.load(ROOT / "examples" / "study.toml").analyses

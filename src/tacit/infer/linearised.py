@@ -146,20 +146,6 @@ class Linearised:
         """The gradient at the origin of another frame of the same basis, as the Hessian has it."""
         return self.gradient - self.hessian @ self.frame.coordinates(frame.origin)
 
-    def turned(self, turn: np.ndarray) -> Linearised:
-        """The law in the frame whose basis is this one's times `turn`.
-
-        The uncertainty of the Hessian is taken over as it is, which holds for a turn near the
-        identity.
-        """
-        return Linearised(
-            self.frame.moved(np.zeros(len(turn)), turn),
-            turn.T @ self.gradient,
-            turn.T @ self.noise @ turn,
-            turn.T @ self.hessian @ turn,
-            self.hessian_sd,
-        )
-
     def hessians(self, count: int, rng: np.random.Generator) -> np.ndarray:
         """Draws (draw, ...) of the Hessian."""
         size = len(self.gradient)
@@ -207,8 +193,10 @@ def walked_draws(
 ) -> np.ndarray:
     """Return draws (draw, parameter) under any prior: NUTS, each chain under its own Hessian.
 
-    The chains walk in coordinates u in which the posterior is about a standard normal, by a normal
-    prior of this `precision`: single precision is enough there.
+    The chains walk in coordinates u that are of the posterior's scale by a normal prior of this
+    `precision`: single precision is enough there. They begin at the origin of the frame, a point
+    near the mode; where records say little, the gradient alone would lead to where the prior has
+    no mass.
     """
     import jax
 
@@ -216,16 +204,14 @@ def walked_draws(
     basis = law.frame.basis
     information = law.hessian @ np.linalg.solve(law.hessian + law.noise, law.hessian)
     root = inverse_root(information + basis.T @ precision @ basis)
-    centre = np.linalg.solve(law.hessian, law.gradient)
     # The law of the gradient as N(0, 1) of each entry of `off` - `slope` @ u.
     scales = [np.linalg.cholesky(np.linalg.inv(h + law.noise)).T for h in hessians]
     slopes = np.array([scale @ h @ root for scale, h in zip(scales, hessians)])
-    offs = np.array([s @ (law.gradient - h @ centre) for s, h in zip(scales, hessians)])
+    offs = np.array([scale @ law.gradient for scale in scales])
     keys = jax.random.split(jax.random.key(seed % 2**31), chains)
-    place = law.frame.vectors(centre), basis @ root
+    place = law.frame.origin, basis @ root
     u = np.asarray(_chains(log_prior, -(-count // chains))(keys, slopes, offs, *place), float)
-    psi = centre + u.transpose(1, 0, 2).reshape(-1, len(centre))[:count] @ root.T
-    return law.frame.vectors(psi)
+    return law.frame.vectors(u.transpose(1, 0, 2).reshape(-1, len(root))[:count] @ root.T)
 
 
 @lru_cache(maxsize=8)

@@ -394,14 +394,16 @@ class GradientSampler:
         late = np.array(state.values)[math.floor(_BURNT * len(state.values)) :]
         size = late.shape[1] // 2
         place, gradient = late[:, :size].mean(axis=0), late[:, size:].mean(axis=0)
-        pilots = state.pilots.law
-        turn = np.linalg.solve(pilots.frame.basis, frame.basis)
-        before = pilots.turned(turn)
+        # In the pilots' frame: there the uncertainty of the Hessian is known.
+        before = state.pilots.law
+        back = np.linalg.solve(frame.basis, before.frame.basis)
         # Who was sampled counts too: a record's gradient has its curvature for a variance.
         sampled = (1 - setting.rate) / setting.rate * before.hessian
-        noise = (setting.known * np.eye(size) + sampled) / len(late)
-        walked = replace(before, frame=frame.moved(place), gradient=gradient, noise=noise)
-        law = Linearised.combined([before, walked], frame)
+        noise = (setting.known * back.T @ back + sampled) / len(late)
+        walked = replace(
+            before, frame=frame.moved(place, back), gradient=back.T @ gradient, noise=noise
+        )
+        law = Linearised.combined([before, walked], before.frame)
         warnings = state.pilots.warnings
         if disagree([before, walked], law):
             warnings += (
