@@ -203,5 +203,5 @@ def test_a_study_of_a_regression_is_replayed_too(run, tmp_path):
         assert "coef[age]" in run("run", study)
     shown = run("ledger", "show", tmp_path / "visits.ledger")
     assert shown.count("charge") == 1
-    assert "14 steps" in shown
+    assert "9 steps" in shown
     assert "tacit run" in run("release", study, "-o", tmp_path / "q.release", ok=False)

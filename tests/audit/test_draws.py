@@ -36,7 +36,10 @@ def test_draws_of_another_law_are_noticed():
         return resolved.sample(statistic, warmer, words)
 
     warm = SimpleNamespace(
-        query=resolved.query, blocks=resolved.blocks, exact=resolved.exact, sample=sample
+        query=resolved.query,
+        blocks=resolved.blocks,
+        at_temperature=resolved.at_temperature,
+        sample=sample,
     )
     counts = (60, 10, 0)
     assert draws_p_value(counts, resolved, 3.0, 20_000) > ALARM

@@ -80,7 +80,8 @@ def test_nuts_agrees_with_the_closed_form():
     def log_prior(vector):
         return -0.5 * (vector - mean) @ precision @ (vector - mean)
 
-    draws = walked_draws(made, precision, log_prior, 4000, seed=1)
+    draws, stuck = walked_draws(made, precision, log_prior, 4000, seed=1)
+    assert not stuck
     sd = np.sqrt(np.diag(covariance))
     assert draws.shape == (4000, SIZE)
     assert np.all(np.abs(draws.mean(axis=0) - centre) < 0.3 * sd)
@@ -93,9 +94,10 @@ def test_nuts_begins_where_the_prior_has_mass():
     hessian, noise = np.diag([N, N, 50.0]), np.diag([N, N, 1e8])
     gradient = np.array([3.0, -3.0, 5000.0])  # half a standard deviation
     made = Linearised(Frame(np.zeros(SIZE), np.eye(SIZE)), gradient, noise, hessian, 0.0)
-    draws = walked_draws(  # exp(100) is infinite in single precision
+    draws, stuck = walked_draws(  # exp(100) is infinite in single precision
         made, np.eye(SIZE), lambda v: jnp.sum(v - jnp.exp(v)), 2000, seed=1
     )
+    assert not stuck
     # The prior's own mean is -0.58 and its sd 1.28. 2,000 draws of 16 chains, worth 400 or more.
     assert abs(draws[:, 2].mean() + 0.58) < 0.35
     assert 1.0 < draws[:, 2].std() < 1.6

@@ -34,6 +34,7 @@ _LONGEST = 1.5  # step of a pilot query, in coordinates in which a record has a 
 _DAMPED = 0.6  # pilot steps after the first: noise averages out over a few of them
 _MOST_DRAWN = 64  # Hessians that draws are made under
 _WARMUP = 300  # steps of NUTS
+_STUCK = 0.05  # standard deviation of a chain, as a share of the others', below which it is stuck
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,8 +191,10 @@ class Linearised:
 
 def walked_draws(
     law: Linearised, precision: np.ndarray, log_prior: Any, count: int, seed: int, chains: int = 16
-) -> np.ndarray:
-    """Return draws (draw, parameter) under any prior: NUTS, each chain under its own Hessian.
+) -> tuple[np.ndarray, bool]:
+    """Return draws (draw, parameter) under any prior, and whether a chain was stuck.
+
+    They are of NUTS, each chain under its own Hessian.
 
     The chains walk in coordinates u that are of the posterior's scale by a normal prior of this
     `precision`: single precision is enough there. They begin at the origin of the frame, a point
@@ -211,7 +214,10 @@ def walked_draws(
     keys = jax.random.split(jax.random.key(seed % 2**31), chains)
     place = law.frame.origin, basis @ root
     u = np.asarray(_chains(log_prior, -(-count // chains))(keys, slopes, offs, *place), float)
-    return law.frame.vectors(u.transpose(1, 0, 2).reshape(-1, len(root))[:count] @ root.T)
+    spread = u.std(axis=1)  # of each chain
+    stuck = bool(np.any(spread < _STUCK * np.median(spread, axis=0)) or not np.isfinite(u).all())
+    flat = u.transpose(1, 0, 2).reshape(-1, len(root))[:count]
+    return law.frame.vectors(flat @ root.T), stuck
 
 
 @lru_cache(maxsize=8)

@@ -371,16 +371,15 @@ class GradientSampler:
         pilots = state.pilots
         frame, size = pilots.frame, pilots.derivatives.size
         if pilots.done:
-            law, derivatives = pilots.law, pilots.derivatives
-            precision = derivatives.prior_precision
+            law, derivatives, basis = pilots.law, pilots.derivatives, frame.basis
+            off = frame.coordinates(derivatives.prior_mean)
+            precision = law.hessian + (prior := basis.T @ derivatives.prior_precision @ basis)
+            mode = np.linalg.solve(precision, law.gradient + prior @ off)
             if derivatives.log_prior is not None:  # its curvature here, which may be far larger
                 here = curvature_of(derivatives.log_prior_gradient, frame.origin)
-                precision = precision + here
-            prior = frame.basis.T @ precision @ frame.basis
+                precision = precision + basis.T @ here @ basis
             # One in every direction: the posterior's precision over n.
-            turn = inverse_root((law.hessian + prior) / pilots.n)
-            pull = frame.basis.T @ derivatives.log_prior_gradient(frame.origin)
-            frame = frame.moved(np.linalg.solve(law.hessian + prior, law.gradient + pull), turn)
+            frame = frame.moved(mode, inverse_root(precision / pilots.n))
         clip = pilots.clip(math.sqrt(size) + 6, pilots.widened)
         gradients = pilots.derivatives.gradients(frame, clip, curvature=1.0)
         question = self.extended(gradients.question)

@@ -205,6 +205,8 @@ def posterior_of(
         vectors = law.normal_draws(mean, precision, count, rng, aware=aware)
     else:
         precision, seed = derivatives.prior_precision, sampling.seed or 0
-        vectors = walked_draws(law, precision, derivatives.log_prior, count, seed)
+        vectors, stuck = walked_draws(law, precision, derivatives.log_prior, count, seed)
+        if stuck:
+            warnings += ("a chain of NUTS under the model's prior was stuck: do not use the draws",)
     shaped = vectors.reshape(sampling.chains, sampling.draws, -1)
     return derivatives.posterior(release, shaped, sampling.noise).warned(warnings)
