@@ -84,7 +84,9 @@ class DPVI(GradientSampler):
         if not at.root.any():
             at = at._replace(root=np.eye(at.theta.size) / setting.precision**0.5)
         gradient = setting.log_posterior_gradient(release.value, at.theta)
-        return ascend(at, gradient, setting.precision, eta, rng)
+        # Noise alone moves the mean by half of a posterior standard deviation at most.
+        quiet = 0.5 * (setting.precision / (setting.known + setting.batch)) ** 0.5
+        return ascend(at, gradient, setting.precision, min(eta, quiet), rng)
 
     def posterior(self, state: ChainState) -> Any:
         made = super().posterior(state)

@@ -21,7 +21,8 @@ sampling
     Who takes part in a step, of `tacit.subsampling`. Everyone, the default, has the least noise for
     the budget; `Poisson(rate)` is faster, and takes shorter steps.
 pilot_share
-    The share of the budget that the pilot queries have.
+    The share of the budget that the pilot queries have. They alone release the Hessian, on which
+    the width of intervals rests; of the gradient nothing is lost, since theirs count too.
 step_size
     A number, or a schedule: `Constant(eta)`, `Polynomial(a, b, gamma)`, `PhaseTransition(alpha)`.
     Default: a constant from public quantities (the number of units, the model's curvature, the
@@ -198,7 +199,7 @@ class GradientSampler:
     _: KW_ONLY
     steps: int = 1000
     sampling: Subsampling = _EVERYONE
-    pilot_share: float = 0.4
+    pilot_share: float = 0.75
     step_size: float | Schedule | None = None
     clip: float | None = None
     temperature: float | None = None
