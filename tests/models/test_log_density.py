@@ -236,8 +236,10 @@ def test_a_prior_of_ones_own():
         return -0.5 * (y - parameters["mean"]) ** 2
 
     model = tacit.LogDensity(normal, y="stay", parameters={"mean": ()}, log_prior=sure)
-    how = tacit.SGLD(100, 1e-6, steps=2000)
-    assert tacit.fit(model, public(), how, seed=1).mean() == pytest.approx(7.0, abs=0.01)
+    how = tacit.SGLD(100, 1e-6, steps=300)
+    exact = (7.0 * 1e6 + table()["stay"].sum()) / (1e6 + N)  # a normal prior after all
+    assert exact < 6.99
+    assert tacit.fit(model, public(), how, seed=1).mean() == pytest.approx(exact, abs=0.005)
 
 
 # Records that go wrong

@@ -130,7 +130,7 @@ class Spending:
         exact = any(isinstance(part.mechanism, Exact) for part in steps)
         # The noisiest step: what would vanish in its grid is refused before it is paid for.
         noises = (getattr(part.mechanism, "noise_multiplier", None) or 1.0 for part in steps)
-        gaussian = Gaussian(noise_multiplier=max(noises, default=1.0), delta="1e-6")
+        gaussian = Gaussian(noise_multiplier=max([1.0, *noises]), delta="1e-6")
         for query in self.questions[len(found) :]:
             noise = gaussian if isinstance(query, BoundedSum) else Exponential(1)
             found.append(Exact() if exact else noise)
