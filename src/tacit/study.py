@@ -12,9 +12,9 @@ from typing import Any
 
 from tacit.fitting import How, fit, resolve
 from tacit.methods import METHODS, Statistics
-from tacit.methods.gradient_sampler import SCHEDULES
 from tacit.methods.method import Once
 from tacit.methods.run import task_of
+from tacit.methods.schedules import SCHEDULES
 from tacit.models import model_from_description
 from tacit.posterior import Posterior, describe
 from tacit.spec.budget import Budget

@@ -17,7 +17,7 @@ from scipy.stats import chi2
 
 import tacit
 from tacit.methods import Hybrid, PhaseTransition, Polynomial, suits
-from tacit.methods.gradient_sampler import paper_multiplier
+from tacit.methods.sampler_plans import paper_multiplier
 from tacit.methods.sgfs import with_squares
 from tacit.posterior import Posterior
 from tacit.spec.walks import Gradients, at_parameters
@@ -207,7 +207,7 @@ def test_blocks_are_paid_one_by_one_and_add_up():
     assert len(certificate.events) == 4
     assert 0.79 < certificate.epsilon <= tacit.Budget("0.8").epsilon
     assert 1 - behind.remaining.epsilon == certificate.epsilon
-    assert "4 blocks" in certificate.accountant
+    assert "4 payments" in certificate.accountant
 
 
 class Interrupted:

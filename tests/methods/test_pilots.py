@@ -78,6 +78,38 @@ def test_blocks_pay_for_the_pilot_queries_first():
     assert len(posterior.certificate.events) == 4  # two of the pilot queries, one of each block
 
 
+class Interrupted:
+    """A wall whose user presses Ctrl-C after so many answers."""
+
+    def __init__(self, inner, after):
+        self.inner, self.left = inner, after
+        self.schema, self.quote = inner.schema, inner.quote
+
+    remaining = property(lambda self: self.inner.remaining)
+
+    def prepay(self, plan, *, name=None):
+        self.lease = self.inner.prepay(plan, name=name)
+        return self
+
+    def release(self, query):
+        self.left -= 1
+        if self.left < 0:
+            raise KeyboardInterrupt
+        return self.lease.release(query)
+
+
+@pytest.mark.parametrize("after", [9, 12])  # pilot queries; and three steps
+def test_who_interrupts_has_the_posterior_of_what_was_answered(after):
+    truth, data = simulated(2)
+    wall = tacit.Wall(data, SCHEMA["replace_one"], budget=tacit.Budget(9, 1e-5), ledger=":memory:")
+    how = tacit.SGLD(8, 1e-6, steps=20, blocks=2)
+    posterior = tacit.fit(MODEL, Interrupted(wall, after), how, seed=1)
+    assert any("interrupted" in text for text in posterior.certificate.assumptions)
+    # A block that was begun and not answered is spent, and is in no draw.
+    assert posterior.certificate.epsilon <= 9 - wall.remaining.epsilon < 8
+    assert np.all(np.abs(posterior.mean("coef") - truth[1:]) < 1)
+
+
 def test_without_pilot_queries_draws_are_the_chains_and_say_how_little_they_say():
     _, data = simulated(1, 300)
     public = tacit.Public(data, SCHEMA["replace_one"], seed=1)
@@ -101,6 +133,8 @@ def test_plug_in_draws_are_the_chains():
     posterior = tacit.fit(MODEL, public, tacit.SGLD(1, 1e-6, steps=60), seed=1, noise="plugin")
     assert posterior.draws["coef"].shape == (1, 30, 3)
     assert posterior.chained
+    with pytest.raises(tacit.errors.ModelError, match="no draws="):
+        tacit.fit(MODEL, public, tacit.SGLD(1, 1e-6, steps=60), draws=10, noise="plugin")
 
 
 def test_noise_that_hides_the_curvature_is_said():

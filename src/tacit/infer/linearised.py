@@ -125,14 +125,11 @@ class Linearised:
     hessian_sd: float
 
     @classmethod
-    def of(cls, observed: Sequence[Observed], n: float) -> Linearised:
-        """From gradients and Hessians that were released at near points in one basis."""
-        curvature, sd = estimated(observed, n)
-        variance = np.eye(len(curvature))
-        parts = [
-            cls(o.frame, o.gradient, o.sd**2 * variance, n * curvature, n * sd) for o in observed
-        ]
-        return cls.combined(parts, observed[-1].frame)
+    def of(cls, one: Observed, all_of_them: Sequence[Observed], n: float) -> Linearised:
+        """From one released gradient, and the Hessians of all that were asked in its basis."""
+        curvature, sd = estimated(all_of_them, n)
+        noise = one.sd**2 * np.eye(len(curvature))
+        return cls(one.frame, one.gradient, noise, n * curvature, n * sd)
 
     @classmethod
     def combined(cls, parts: Sequence[Linearised], frame: Frame) -> Linearised:
@@ -194,12 +191,10 @@ def walked_draws(
 ) -> tuple[np.ndarray, bool]:
     """Return draws (draw, parameter) under any prior, and whether a chain was stuck.
 
-    They are of NUTS, each chain under its own Hessian.
-
-    The chains walk in coordinates u that are of the posterior's scale by a normal prior of this
-    `precision`: single precision is enough there. They begin at the origin of the frame, a point
-    near the mode; where records say little, the gradient alone would lead to where the prior has
-    no mass.
+    They are of NUTS, each chain under its own Hessian. Chains walk in coordinates u that are of the
+    posterior's scale by a normal prior of this `precision`: single precision is enough there. They
+    begin at the origin of the frame, a point near the mode; where records say little, the gradient
+    alone would lead to where the prior has no mass.
     """
     import jax
 

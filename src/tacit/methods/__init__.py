@@ -19,14 +19,14 @@ from tacit.methods.baselines import ObjectivePerturbation as ObjectivePerturbati
 from tacit.methods.baselines import OutputPerturbation as OutputPerturbation
 from tacit.methods.dpvi import DPVI as DPVI
 from tacit.methods.gibbs import PrivateGibbs as PrivateGibbs
-from tacit.methods.gradient_sampler import Constant as Constant
-from tacit.methods.gradient_sampler import PhaseTransition as PhaseTransition
-from tacit.methods.gradient_sampler import Polynomial as Polynomial
 from tacit.methods.hybrid import Hybrid as Hybrid
 from tacit.methods.metropolis import PrivateMetropolis as PrivateMetropolis
 from tacit.methods.newton import PrivateNewton as PrivateNewton
 from tacit.methods.one_sample import OnePosteriorSample as OnePosteriorSample
 from tacit.methods.ridge_newton import RidgeNewton as RidgeNewton
+from tacit.methods.schedules import Constant as Constant
+from tacit.methods.schedules import PhaseTransition as PhaseTransition
+from tacit.methods.schedules import Polynomial as Polynomial
 from tacit.methods.sgfs import SGFS as SGFS
 from tacit.methods.sghmc import SGHMC as SGHMC
 from tacit.methods.sghmc import SGNHT as SGNHT

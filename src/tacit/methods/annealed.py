@@ -340,7 +340,7 @@ def _largest(contributions: np.ndarray, schema: Schema) -> float:
 
 
 def _centre(levels: np.ndarray, walk: Walk, schema: Schema) -> float:
-    """What is taken off every row's share of the level: none where the rows are not public.
+    """Return the constant subtracted from every row's log-likelihood; 0 where n is secret.
 
     Where every unit has one complete row, what was taken off all of them is known.
     """

@@ -8,15 +8,15 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from tacit.methods.gradient_sampler import ChainState, GradientSampler, Polynomial, SamplerSetting
+from tacit.methods.gradient_sampler import ChainState, GradientSampler, SamplerSetting
 from tacit.methods.method import Spending, Task
+from tacit.methods.schedules import Polynomial
 from tacit.spec.checks import one_of, set_fields
 from tacit.spec.errors import ModelError
 from tacit.spec.release import Release
 
-_SCHEDULE = Polynomial(
-    1.0, 1.0, 0.7
-)  # Robbins and Monro: noise averages out, the start is forgotten
+# Robbins and Monro: noise averages out, the start is forgotten.
+_SCHEDULE = Polynomial(1.0, 1.0, 0.7)
 
 
 class Guide(NamedTuple):
@@ -39,11 +39,11 @@ def ascend(at: Guide, gradient: np.ndarray, precision: float, eta: float, rng: G
 
 @dataclass(frozen=True)
 class DPVI(GradientSampler):
-    """Fit a normal guide by stochastic gradients of the evidence lower bound (Jaelkoe et al. 2017).
+    """Fit a normal guide by stochastic gradients of the evidence lower bound (Jälkö et al. 2017).
 
     The reparametrisation trick needs of the data only the gradient at a public draw of the guide,
     one number for each parameter; gradients for the guide's own parameters follow without a
-    further release (as in Prediger et al. 2022). Its precision is that of the pilot queries, and
+    further release (as in Jälkö et al. 2022). Its precision is that of the pilot queries, and
     its covariance has the share of the privacy noise added, as a law of all gradients along the way
     tells. The other options are those of all samplers by gradients
     (`tacit.methods.gradient_sampler`); step sizes are shares of a natural gradient step.

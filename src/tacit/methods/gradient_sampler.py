@@ -50,25 +50,22 @@ import math
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from decimal import Decimal
-from functools import lru_cache
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from tacit.accounting import gaussian_mu, sensitivity_factor
-from tacit.accounting.plans import least_noise
 from tacit.infer.linearised import Linearised, inverse_root
 from tacit.infer.newton import curvature_of
 from tacit.methods.method import Spending, Task
-from tacit.methods.pilots import Pilots, begun, disagree, pilot_steps, posterior_of
+from tacit.methods.pilots import Pilots, begun, disagree, posterior_of
+from tacit.methods.sampler_plans import block_plan, paper_multiplier, payments, steps_plan
+from tacit.methods.schedules import Constant, Schedule, positive
 from tacit.spec.budget import Budget, Number
 from tacit.spec.certificate import Certificate
 from tacit.spec.checks import number, one_of, set_fields, whole_number
 from tacit.spec.errors import BudgetError, ModelError
-from tacit.spec.mechanisms import Gaussian
-from tacit.spec.plan import Everyone, Plan, Steps, Subsampling, check_subsampling
+from tacit.spec.plan import Everyone, Plan, Subsampling, check_subsampling
 from tacit.spec.release import Release
-from tacit.spec.schema import Neighbours
 from tacit.spec.sums import BoundedSum
 from tacit.spec.walks import Gradients
 
@@ -86,60 +83,6 @@ _STRAYED = 8.0  # how far such a chain may be from the mode, in standard deviati
 _BURNT = 0.2  # share of the steps whose gradients do not count
 _FAR = 1e12
 _EVERYONE = Everyone()
-
-
-@dataclass(frozen=True)
-class Constant:
-    """Constant step size eta."""
-
-    eta: float
-
-    def __post_init__(self) -> None:
-        _positive(self.eta, "eta")
-
-    def sizes(self, steps: int, noise_limited: float, stable: float) -> np.ndarray:
-        return np.full(steps, self.eta)
-
-
-@dataclass(frozen=True)
-class Polynomial:
-    """a (b + t)^-gamma at step t = 1, 2, ...: for an exponent in (0.5, 1] it has a limit."""
-
-    a: float
-    b: float = 0.0
-    gamma: float = 0.55
-
-    def __post_init__(self) -> None:
-        _positive(self.a, "a")
-        _positive(self.gamma, "gamma")
-        if not 0 <= self.b < 1e100:
-            raise ModelError(f"Expected b={self.b} >= 0.")
-
-    def sizes(self, steps: int, noise_limited: float, stable: float) -> np.ndarray:
-        return self.a * (self.b + np.arange(1, steps + 1)) ** -self.gamma
-
-
-@dataclass(frozen=True)
-class PhaseTransition:
-    """Wang et al. (2015, section 4.1): 1 / t, such that privacy noise is all the noise for a share
-    `alpha` of the steps, at a high temperature, and less than a sampler needs for the rest of them.
-
-    No step is longer than the default of a sampler without privacy noise.
-    """
-
-    alpha: float = 0.1
-
-    def __post_init__(self) -> None:
-        if not 0 < self.alpha < 1:
-            raise ModelError(f"Expected 0 < alpha={self.alpha} < 1.")
-
-    def sizes(self, steps: int, noise_limited: float, stable: float) -> np.ndarray:
-        turn = max(self.alpha * steps, 1.0)
-        return np.minimum(noise_limited * turn / np.arange(1, steps + 1), stable)
-
-
-Schedule = Constant | Polynomial | PhaseTransition
-SCHEDULES = {each.__name__: each for each in (Constant, Polynomial, PhaseTransition)}
 
 
 class SamplerSetting(NamedTuple):
@@ -227,7 +170,7 @@ class GradientSampler:
             whole_number(self.n_units, "n_units", 1, most=10**12)
         for what in ("clip", "temperature"):
             if getattr(self, what) is not None:
-                _positive(getattr(self, what), what)
+                positive(getattr(self, what), what)
         share = number(self.pilot_share, "pilot_share", 0, 0.9, error=ModelError)
         if self.constants == "paper":
             share = 0.0
@@ -266,17 +209,18 @@ class GradientSampler:
 
     def plan(self, task: Task) -> Spending:
         state = self.start(task)
-        if state.pilots is None:
+        if state.pilots is None or task.sampling.noise == "plugin":
             task.refuse_draws(self, "steps=")
+        if state.pilots is None:
             question = state.question
             return Spending((self._block(question, task),) * self.blocks, (question,))
         pilot, walk = state.pilots.question, self._walk(state).question
         budget = Budget(self.epsilon, self.delta)
-        payments = _payments(
+        paid = payments(
             self.steps, self.blocks, self.sampling, state.pilots.derivatives.size, walk.numbers,
             budget, self.pilot_share, task.schema.neighbours,
         )  # fmt: skip
-        return Spending(payments, (pilot, walk))
+        return Spending(paid, (pilot, walk))
 
     def start(self, task: Task) -> ChainState:
         found = getattr(task.model, "derivatives", lambda schema: None)
@@ -326,7 +270,8 @@ class GradientSampler:
             noise_limited, stable = self.limits(setting)
             schedule: Any = self.step_size or Constant(min(noise_limited, stable))
             sizes = schedule.sizes(self.steps, noise_limited, stable)
-        if state.step % (self.steps // self.blocks) == 0 and release.certificate not in state.paid:
+        begins = state.step % (self.steps // self.blocks) == 0
+        if begins and (state.pilots is None or self.blocks > 1):  # else paid with the pilot queries
             state.paid.append(release.certificate)
         with np.errstate(all="ignore"):
             rng = state.task.rng(state.step)
@@ -351,16 +296,14 @@ class GradientSampler:
         return replace(state, at=at, step=state.step + 1, **facts)
 
     def posterior(self, state: ChainState) -> Any:
-        assert state.setting is not None
-        assert state.sizes is not None
         assert state.release is not None
         last, paid = state.release.certificate, state.paid
         if len(paid) > 1:
-            basis = f"{last.accountant} within each of {len(paid)} blocks, their sum over blocks"
+            basis = f"{last.accountant} within each of {len(paid)} payments, and their sum"
             last = replace(added(*paid), accountant=basis, assumptions=last.assumptions)
-        certificate = last.assuming(self._notes(state, state.setting, state.sizes))
-        final = replace(state.release, certificate=certificate)
-        if state.pilots is None or state.task.sampling.noise == "plugin":
+        final = replace(state.release, certificate=last.assuming(self._notes(state)))
+        if state.pilots is None or (state.trace and state.task.sampling.noise == "plugin"):
+            assert state.sizes is not None
             draws = _kept(state.trace, state.sizes)[None]
             return state.gradients.posterior(final, draws).diagnosed()
         law, warnings = self._law(state)
@@ -389,7 +332,8 @@ class GradientSampler:
     def _law(self, state: ChainState) -> tuple[Linearised, tuple[str, ...]]:
         """What all gradients near the mode say: those of the chain, and of the pilots before it."""
         assert state.pilots is not None
-        assert state.setting is not None
+        if state.setting is None:  # interrupted before the first step
+            return state.pilots.law, state.pilots.warnings
         setting, frame = state.setting, state.gradients.frame
         late = np.array(state.values)[math.floor(_BURNT * len(state.values)) :]
         size = late.shape[1] // 2
@@ -424,8 +368,8 @@ class GradientSampler:
                     "noise gives the same guarantee and is many times smaller."
                 )
             noise = paper_multiplier(float(self.epsilon or 0), self.delta, self.steps)
-            return _plan(sampling.rate * noise, count, sampling, question.numbers, share.delta)
-        return _least_noise(count, sampling, question.numbers, share, task.schema.neighbours)
+            return steps_plan(sampling.rate * noise, count, sampling, question.numbers, share.delta)
+        return block_plan(count, sampling, question.numbers, share, task.schema.neighbours)
 
     def _setting(self, state: ChainState, release: Release) -> SamplerSetting:
         n = self.n_units or release.n or state.task.schema.max_units or 1
@@ -448,9 +392,10 @@ class GradientSampler:
             temperature = max(temperature, step * known / 4)
         return SamplerSetting(gradients, rate, precision, batch, known, temperature)
 
-    def _notes(
-        self, state: ChainState, setting: SamplerSetting, sizes: np.ndarray
-    ) -> tuple[str, ...]:
+    def _notes(self, state: ChainState) -> tuple[str, ...]:
+        setting, sizes = state.setting, state.sizes
+        if setting is None or sizes is None:
+            return (f"interrupted after the pilot queries: {self.steps} steps were planned",)
         noise_limited, _ = self.limits(setting)
         late = sizes[state.step // 2 : state.step]
         temperature = setting.temperature * max(1.0, float(late.max()) / noise_limited)
@@ -484,62 +429,6 @@ def added(*paid: Certificate) -> Certificate:
     )
 
 
-def paper_multiplier(epsilon: float, delta: Number, steps: int) -> float:
-    """The noise of Wang et al. (2015, Algorithm 2) for the gradient of all data, Lipschitz 1."""
-    logs = math.log(2.5 * steps / float(delta)) * math.log(2 / float(delta))
-    return math.sqrt(128 * steps * logs) / epsilon
-
-
-@lru_cache(maxsize=256)
-def _payments(
-    steps: int,
-    blocks: int,
-    sampling: Subsampling,
-    size: int,
-    numbers: int,
-    budget: Budget,
-    share: float,
-    neighbours: Neighbours,
-) -> tuple[Plan, ...]:
-    """Pilot queries and steps, with as little noise as the budget affords.
-
-    They are one payment; of several blocks, the pilot queries are a payment before them.
-    """
-    mu = gaussian_mu(float(budget.epsilon), float(budget.delta))
-    guess = max(0.3, sensitivity_factor("free", neighbours) / mu)
-
-    def walk(m: float) -> Steps:
-        multiplier = m * max(sampling.rate, 1e-3) * math.sqrt(steps / (1 - share))
-        return Steps(steps, Gaussian(noise_multiplier=multiplier), sampling, numbers=numbers)
-
-    if blocks == 1:
-        make = lambda m: Plan(*pilot_steps(size, share, 1 / m), walk(m), delta=budget.delta)  # noqa: E731
-        return (least_noise(make, budget, neighbours, guess),)
-    part = Budget(budget.epsilon * Decimal(str(share)), budget.delta * Decimal(str(share)))
-    first = least_noise(
-        lambda m: Plan(*pilot_steps(size, 1.0, 1 / m), delta=part.delta), part, neighbours, guess
-    )
-    rest = Budget(budget.epsilon - part.epsilon, budget.delta - part.delta).split(blocks)
-    each = _least_noise(steps // blocks, sampling, numbers, rest, neighbours)
-    return (first, *(each,) * blocks)
-
-
-@lru_cache(maxsize=256)
-def _least_noise(
-    count: int, sampling: Subsampling, numbers: int, share: Budget, neighbours: Neighbours
-) -> Plan:
-    mu = gaussian_mu(float(share.epsilon), float(share.delta))
-    factor = sensitivity_factor("free", neighbours)
-    guess = max(0.3, sampling.rate * factor * math.sqrt(count) / mu)
-    make = lambda m: _plan(m, count, sampling, numbers, share.delta)  # noqa: E731
-    return least_noise(make, share, neighbours, guess)
-
-
-def _plan(noise: float, count: int, sampling: Subsampling, numbers: int, delta: Decimal) -> Plan:
-    steps = Steps(count, Gaussian(noise_multiplier=noise), sampling, numbers=numbers)
-    return Plan(steps, delta=delta)
-
-
 def _kept(trace: Sequence[np.ndarray], sizes: np.ndarray) -> np.ndarray:
     """The second half, at even intervals of the chain's own time: long steps count for more."""
     taken = len(trace)
@@ -548,9 +437,3 @@ def _kept(trace: Sequence[np.ndarray], sizes: np.ndarray) -> np.ndarray:
     burnt = time[taken - kept - 1] if kept < taken else 0.0
     ticks = burnt + (np.arange(kept) + 0.5) / kept * (time[-1] - burnt)
     return np.array(trace)[np.minimum(np.searchsorted(time, ticks), taken - 1)]
-
-
-def _positive(value: Any, what: str) -> None:
-    real = isinstance(value, (int, float, Decimal)) and not isinstance(value, bool)
-    if not real or not 1e-100 < value < 1e100:
-        raise ModelError(f"Expected {what}={value!r} to be a number > 0.")

@@ -11,6 +11,7 @@ What `needs` names in a model (* and then `posterior(release, draws=, chains=, s
     likelihood(schema) -> Likelihood *
     logistic(schema) -> Logistic *
     gradients(schema) -> Gradients
+    derivatives(schema) -> Derivatives, or None for more than 30 parameters
     walk(schema) -> Walk, and walk_posterior(release, theta)
     state_chain(truncation=, sweeps=) -> StateChain *, and chain_posterior(sweeps)
     design(schema, squares=True) -> Design, and vector_posterior(release, theta, noise), features,

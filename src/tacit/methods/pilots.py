@@ -37,7 +37,7 @@ _ADAPTING_SHARE = 0.15  # of the pilot queries' budget
 _NOISE = 0.5  # clips are widened while privacy noise has less than this share of the variance
 _WIDER = 4.0  # times, at most
 _SURPRISE = 1e-4  # probability under which gradients are said to disagree
-_WIDEST = 100.0  # by how much the prior may be narrower than one record, as a share of all
+_WIDEST = 100.0  # the prior's curvature over that of all records, where coordinates widen no more
 _UNRESOLVED = 0.75  # noise in the Hessian, as a share of it, above which intervals rest on a guess
 
 
@@ -94,7 +94,8 @@ class Pilots:
             # In directions that noise hides, the next step is shorter.
             curvature = curvature + 0.35 * error * np.eye(len(curvature))
         else:
-            ((_, bound),) = release.query.blocks  # type: ignore[union-attr]
+            assert isinstance(release.query, BoundedSum)
+            ((_, bound),) = release.query.blocks
             ratio = (LAST / (1 - _ADAPTING_SHARE)) / (ADAPTING / _ADAPTING_SHARE)
             multiplier = sd / bound.clip * math.sqrt(ratio)
             curvature = adapted(observed, n)
@@ -121,14 +122,18 @@ class Pilots:
     @property
     def law(self) -> Linearised:
         """What the last queries say together."""
-        return Linearised.of(self.observed, self.n)
+        return Linearised.combined(self._laws, self.observed[-1].frame)
+
+    @property
+    def _laws(self) -> list[Linearised]:
+        return [Linearised.of(each, self.observed, self.n) for each in self.observed]
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What makes the law doubtful, in sentences."""
         law, size = self.law, self.derivatives.size
         found = []
-        if disagree([_one(law, each) for each in self.observed], law):
+        if disagree(self._laws, law):
             found.append(
                 "the pilot queries had not settled: their gradients differ by more than noise and "
                 "the Hessian explain, so that intervals may be too narrow; take a larger epsilon, "
@@ -165,12 +170,6 @@ def pilot_steps(size: int, share: float, x: float) -> tuple[Steps, ...]:
 
     numbers = size + packed_size(size) + 1
     return tuple(Steps(count, law(count, part), numbers=numbers) for count, part in parts)
-
-
-def _one(law: Linearised, observed: Observed) -> Linearised:
-    """One answer with the Hessian of all of them."""
-    noise = observed.sd**2 * np.eye(len(observed.gradient))
-    return replace(law, frame=observed.frame, gradient=observed.gradient, noise=noise)
 
 
 def disagree(parts: list[Linearised], law: Linearised) -> bool:
