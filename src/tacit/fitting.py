@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from decimal import Decimal
 from itertools import product
 from typing import Any
 
@@ -16,10 +18,10 @@ from tacit.methods import (
     suits,
 )
 from tacit.methods.method import Method, Task
-from tacit.methods.run import run
+from tacit.methods.run import before_the_charge, run
 from tacit.posterior import Posterior
 from tacit.spec.budget import Budget
-from tacit.spec.errors import BudgetError, ModelError, TacitError
+from tacit.spec.errors import BudgetError, ModelError, PrivacyWarning, TacitError
 from tacit.spec.mechanisms import NOISE, Exact, Exponential, Gaussian, Laplace, Mechanism
 from tacit.spec.protocols import Releaser
 from tacit.spec.sampling import NoiseHandling, Sampling, SamplingOptions
@@ -61,16 +63,52 @@ def fit(
     progress
         Whether long work shows how many of its steps are done. Statistics have a single one.
     """
+    options: SamplingOptions = {"draws": draws, "chains": chains, "seed": seed, "noise": noise}
+    with before_the_charge():
+        if not hasattr(wall, "quote"):
+            raise ModelError(
+                "Expected data behind a wall, tacit.Wall(table, schema, budget=..., ledger=...), "
+                f"or public data, tacit.Public(table, schema), got {type(wall).__name__}."
+            )
+        check_model(model)
+        if how is None:
+            rest = "" if wall.remaining is None else f" {wall.remaining} remains."
+            raise ModelError(
+                f"Expected how to spend, for example tacit.Laplace(epsilon=0.5).{rest}"
+            )
+        Sampling.of(options)
+        method: Any = resolve(model, wall, how)
+    if wall.remaining is not None:
+        for doubt in doubts(how):
+            warnings.warn(doubt, PrivacyWarning, stacklevel=2)
+    return run(method, model, wall, name=name, progress=progress, **options)
+
+
+def check_model(model: Any) -> None:
+    """Refuse what is not a model, or is its class."""
     if not any(suits(method, model) for method in METHODS):
         raise ModelError(f"Expected a model such as tacit.BetaBernoulli(...), got {model!r}.")
-    if how is None:
-        left = wall.remaining
-        rest = "" if left is None else f" {left} remains."
-        raise ModelError(f"Expected how to spend, for example tacit.Laplace(epsilon=0.5).{rest}")
-    options: SamplingOptions = {"draws": draws, "chains": chains, "seed": seed, "noise": noise}
-    Sampling.of(options)  # a bad option is refused before anything is spent
-    method: Any = resolve(model, wall, how)
-    return run(method, model, wall, name=name, progress=progress, **options)
+    if isinstance(model, type):
+        raise ModelError(
+            f"Expected a model, not its class: write tacit.{model.__name__}(...) with its options."
+        )
+
+
+def doubts(spent: Any) -> list[str]:
+    """Sentences about privacy parameters that were hardly meant, of a method or a budget."""
+    found = []
+    epsilon, delta = (getattr(spent, what, None) for what in ("epsilon", "delta"))
+    if epsilon is not None and epsilon > 10:
+        found.append(
+            f"Epsilon {epsilon} promises little: with it, what is published may be e^{epsilon} "
+            "times as probable with a person's data as without. Usual values are from 0.1 to 10."
+        )
+    if delta is not None and delta > Decimal("0.001"):
+        found.append(
+            f"Delta {delta} promises little: it is about the probability that the promise fails. "
+            "Usual values are below one in the number of people, such as 1e-6."
+        )
+    return found
 
 
 def resolve(model: Any, wall: Releaser, how: Any) -> Method[Any]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tacit.accounting import plan_epsilon
-from tacit.fitting import How, resolve
+from tacit.fitting import How, check_model, resolve
 from tacit.methods.method import Once, Spending, Task
 from tacit.public import Public
 from tacit.spec.budget import Budget, Spent, round_up
@@ -88,6 +88,9 @@ def plan(
     the wall must allow: statistics
     Counts: noise of sd 5.64 on a number
     """
+    if not isinstance(schema, Schema):
+        raise ModelError(f"Expected a tacit.Schema, got {type(schema).__name__}.")
+    check_model(model)
     names = [column.name for column in schema.columns]
     empty = Public({name: [] for name in (*names, schema.unit) if name is not None}, schema)
     method: Any = resolve(model, empty, how)

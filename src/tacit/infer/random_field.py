@@ -18,7 +18,7 @@ Where the number of rows is not known it is Poisson with Jeffreys' prior on its 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -144,12 +144,18 @@ def _levels(columns: Sequence[str], tables: Sequence[Seen]) -> list[int]:
             if levels.setdefault(name, len(labels)) != len(labels):
                 raise ModelError(f"Expected missing values of {name!r} in all its tables or none.")
     found = [levels[name] for name in columns]
-    if math.prod(found) > MAX_STATES:
+    check_states(found)
+    return found
+
+
+def check_states(levels: Iterable[int]) -> None:
+    """Refuse more combinations of levels than can be listed."""
+    states = math.prod(levels)
+    if states > MAX_STATES:
         raise ModelError(
             f"Expected at most {MAX_STATES} combinations of levels, missing ones included; these "
-            f"columns have {math.prod(found)}. A BayesNet has no such limit."
+            f"columns have {states}. A BayesNet has no such limit."
         )
-    return found
 
 
 def _split(flat: np.ndarray, shapes: Sequence[tuple[int, ...]]) -> list[np.ndarray]:

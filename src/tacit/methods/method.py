@@ -6,7 +6,7 @@ same answers comes to the same end: that is how runs are replayed and resumed (`
 
 What `needs` names in a model (* and then `posterior(release, draws=, chains=, seed=, noise=)`):
 
-    query() -> Query *
+    query() -> Query *, and check(schema, noise=, exact=), which refuses what the posterior would
     draw_query(schema, truncation=, draws=, temper_prior=) -> ConjugateDraw or LogisticDraw *
     likelihood(schema) -> Likelihood *
     logistic(schema) -> Logistic *

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import secrets
 import sys
 import warnings
@@ -11,7 +12,13 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from tacit.methods.method import Once, Task
-from tacit.spec.errors import InferenceWarning, ModelError, ReplacedError, TacitError
+from tacit.spec.errors import (
+    InferenceWarning,
+    ModelError,
+    OverBudgetError,
+    ReplacedError,
+    TacitError,
+)
 from tacit.spec.protocols import Releaser
 
 _MOST_KEPT = 20  # answers that are stored until a method's state replaces them
@@ -32,18 +39,18 @@ def run(
     answers to the same questions, for nothing, and goes on where the last run stopped. Where a
     method has `save`, its state is stored in place of old answers.
     """
-    task = task_of(method, model, releaser, name, options)
-    spending = method.plan(task)
-    for query, mechanism in spending.trials:
-        releaser.quote(query, mechanism)  # what would be refused is refused before it is paid for
-    state = method.start(task)
+    with before_the_charge():
+        task = task_of(method, model, releaser, name, options)
+        spending = method.plan(task)
+        for query, mechanism in spending.trials:
+            releaser.quote(query, mechanism)  # what would be refused is refused before it is paid
+        state = method.start(task)
     steps = sum(1 if isinstance(p, Once) else p.count for p in spending.payments)
     paid = 0
     try:
         with counting(steps, progress) as done:
             for payment in spending.payments:
-                parts = len(spending.payments)
-                own = name if name is None or parts == 1 else f"{name} ({paid + 1} of {parts})"
+                own = name_of_payment(name, paid, len(spending.payments))
                 if isinstance(payment, Once):
                     release = releaser.release(method.ask(state), payment.mechanism, name=own)
                     state = method.tell(state, release)
@@ -62,10 +69,42 @@ def run(
         # What was paid for in parts may end after any of them.
         if not paid or not getattr(method, "stops_early", False):
             raise
-    posterior = method.posterior(state)
+    except OverBudgetError as error:
+        if name is None:
+            adding(error, "What was asked under a name, by fit(..., name=...), is free to repeat.")
+        raise
+    try:
+        posterior = method.posterior(state)
+    except TacitError as error:
+        if releaser.remaining is not None:
+            kept = "" if name is None else f", and the answers are stored under {name!r}"
+            adding(error, f"What was asked is paid for{kept}.")
+        raise
     for text in getattr(posterior, "warnings", ()):
         warnings.warn(text, InferenceWarning, stacklevel=3)
     return posterior
+
+
+def name_of_payment(name: str | None, paid: int, parts: int) -> str | None:
+    """The name under which a method's next payment is stored, after `paid` of so many."""
+    return name if name is None or parts == 1 else f"{name} ({paid + 1} of {parts})"
+
+
+@contextmanager
+def before_the_charge() -> Iterator[None]:
+    """What is refused in here says that nothing was spent."""
+    try:
+        yield
+    except TacitError as error:
+        if not re.search("spent|charged", str(error)):
+            adding(error, "Nothing was read or spent.")
+        raise
+
+
+def adding(error: TacitError, sentence: str) -> TacitError:
+    """The same error, with a sentence more."""
+    error.args = (f"{str(error).rstrip('.')}. {sentence}",)
+    return error
 
 
 def stepped(method: Any, model: Any, state: Any, lease: Any, step: int) -> tuple[Any, int]:

@@ -5,6 +5,8 @@ it holds code, which no study file can name.
 """
 
 from collections.abc import Mapping
+from dataclasses import fields
+from difflib import get_close_matches
 from typing import Any
 
 from tacit.models.bayes_net import BayesNet, NaiveBayes
@@ -58,6 +60,14 @@ def model_from_description(facts: Mapping[str, Any]) -> Any:
     name = options.pop("model", None)
     if name not in MODELS:
         raise ModelError(f"Unknown model {name!r}; there are {', '.join(MODELS)}.")
+    known = [field.name for field in fields(MODELS[name])]
+    for option in options:
+        if option not in known:
+            alike = get_close_matches(str(option), known, 1)
+            meant = f"; did you mean {alike[0]}?" if alike else "."
+            raise ModelError(
+                f"{name} does not take {option}; it may have {', '.join(known)}{meant}"
+            )
     try:
         return MODELS[name](**options)
     except TypeError as error:

@@ -62,6 +62,12 @@ class BetaBernoulli:
     def query(self) -> Counts:
         return Counts((self._key(),))
 
+    def check(self, schema: Schema, **_: Any) -> None:
+        """Refuse a schema that the posterior could not use, before anything is paid."""
+        labels_of(self._key(), schema)  # refuses unknown levels
+        if set(labels_of(self.column, schema)) <= set(self._key().levels):
+            raise ModelError(f"Expected a level of {self.column!r} that is not a success.")
+
     def draw_query(
         self, schema: Schema, *, truncation: Any, draws: int, temper_prior: bool
     ) -> ConjugateDraw:
@@ -159,6 +165,10 @@ class DirichletCategorical:
     def query(self) -> Counts:
         return Counts((self.column,))
 
+    def check(self, schema: Schema, **_: Any) -> None:
+        """Refuse a schema that the prior does not suit, before anything is paid."""
+        self._concentration(labels_of(self.column, schema))
+
     def draw_query(
         self, schema: Schema, *, truncation: Any, draws: int, temper_prior: bool
     ) -> ConjugateDraw:
@@ -228,15 +238,30 @@ class DirichletCategorical:
     def _concentration(self, levels: tuple[Label, ...]) -> np.ndarray:
         match self.prior:
             case Mapping() as prior:
-                if set(prior) != set(levels):
-                    raise ModelError(f"Expected prior to name each level of {self.column!r} once.")
-                return np.array([prior[level] for level in levels], dtype=float)
+                # Keys of TOML and JSON are texts: "1" for the level 1, "true" for True.
+                texts = {str(level).lower() if isinstance(level, bool) else str(level): level
+                         for level in levels}  # fmt: skip
+                given = {texts.get(key, key) if isinstance(key, str) else key: value
+                         for key, value in prior.items()}  # fmt: skip
+                if set(given) != set(levels) or len(given) < len(prior):
+                    raise ModelError(
+                        f"Expected prior to name each level of {self.column!r} once: "
+                        f"{_shown(levels)}."
+                    )
+                return np.array([given[level] for level in levels], dtype=float)
             case tuple() as prior:
                 if len(prior) != len(levels):
-                    raise ModelError(f"Expected {len(levels)} numbers in prior, got {len(prior)}.")
+                    raise ModelError(
+                        f"Expected {len(levels)} numbers in prior, one for each level of "
+                        f"{self.column!r} ({_shown(levels)}), got {len(prior)}."
+                    )
                 return np.array(prior)
             case prior:
                 return np.full(len(levels), prior)
+
+
+def _shown(levels: tuple[Label, ...]) -> str:
+    return ", ".join(map(repr, levels[:8])) + ", ..." * (len(levels) > 8)
 
 
 def conjugate_draw(

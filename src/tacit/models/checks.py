@@ -9,7 +9,7 @@ from tacit.spec.checks import is_number, set_fields
 from tacit.spec.draws import BallRegression, BoundedNormal, ConjugateDraw, TruncatedDirichlet
 from tacit.spec.errors import ModelError
 from tacit.spec.keys import Is
-from tacit.spec.moments import Moments
+from tacit.spec.moments import Moments, bounds_of
 from tacit.spec.queries import Counts
 from tacit.spec.release import Release
 from tacit.spec.sampling import SamplingOptions
@@ -86,8 +86,29 @@ def concentration(model: Any, *names: str) -> None:
         set_fields(model, **{name: positive((getattr(model, name),), 1, name)[0]})
 
 
+def check_reach(schema: Schema, name: str, *, mean: Any = None, sd: Any = None) -> None:
+    """Refuse a mean or a standard deviation that has nothing to do with the column's bounds."""
+    low, high = bounds_of(schema[name])
+    width = high - low
+    if mean is not None and not low - 100 * width <= mean <= high + 100 * width:
+        raise ModelError(
+            f"Expected a prior mean of {name!r} near its bounds, {low:g} to {high:g}, got {mean:g}."
+        )
+    if sd is not None and not 1e-5 * width <= sd <= 100 * width:
+        raise ModelError(
+            f"Expected a standard deviation of {name!r} from {1e-5 * width:g} to {100 * width:g}, "
+            f"since its bounds are {low:g} and {high:g}; got {sd:g}."
+        )
+
+
 def names_of(value: Any, what: str, *, but: str | None = None) -> tuple[str, ...]:
     """Return names of columns: one or more, each once, and not the target `but`."""
+    if isinstance(but, str) and "~" in but:
+        target, _, rest = (part.strip() for part in but.partition("~"))
+        listed = [part.strip() for part in rest.split("+")]
+        raise ModelError(
+            f"Expected columns, not a formula: write target={target!r}, features={listed}."
+        )
     names = (value,) if isinstance(value, str) else tuple(value)
     if not names or len(set(names)) < len(names) or not all(isinstance(n, str) for n in names):
         raise ModelError(f"Expected at least one {what}, each once, got {value!r}.")

@@ -41,6 +41,10 @@ class _GammaRate:
     def query(self) -> Moments:
         return Moments((self.column,), degree=1)
 
+    def check(self, schema: Schema, **_: Any) -> None:
+        """Refuse a column without a cap, or that does not start at 0, before anything is paid."""
+        self._cap_and_prior(schema)
+
     def draw_query(
         self, schema: Schema, *, truncation: Any, draws: int, temper_prior: bool
     ) -> ConjugateDraw:
@@ -105,7 +109,7 @@ class _GammaRate:
         known = isinstance(column, Integer if self._counts else (Integer, Real))
         if not known or column.low != 0 or column.high <= 0:
             wanted = f"{'Integer' if self._counts else 'Real'}({column.name!r}, 0, cap)"
-            raise ModelError(f"Expected the schema to have {wanted} for this model.")
+            raise ModelError(f"{type(self).__name__} needs {wanted} in the schema, not {column}.")
         cap = float(column.high)
         return cap, self.prior or (1.0, 2 / cap if self._counts else cap / 2)
 

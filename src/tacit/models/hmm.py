@@ -90,6 +90,12 @@ class HMM:
     def query(self) -> Counts:
         return Counts(tuple(self.emissions), by=(self.sequence, self.time))
 
+    def check(self, schema: Schema, *, noise: str = "aware", exact: bool = False) -> None:
+        """Refuse cells that do not exist, and a sampler without its noise=, before paying."""
+        self._held_out(schema)
+        if self.sampler == "single_site" and noise == "aware" and not exact:
+            raise ModelError("Expected noise='plugin' beside sampler='single_site'.")
+
     def posterior(
         self, release: Release, **sampling: Unpack[SamplingOptions]
     ) -> HiddenStatesPosterior:
@@ -181,23 +187,29 @@ class HMM:
     def _priors(self) -> Priors:
         return Priors(self.prior, self.prior_transition, shared=self.prior_centre == "overall")
 
-    def _cells(self, release: Release) -> Cells:
-        """The tables side by side, without the rows that have no sequence or time.
-
-        A missing emission is a level of its own in here, so that all tables of a cell have as many
-        rows.
-        """
-        sequences, times = (release.schema[name].labels for name in (self.sequence, self.time))
-        used = np.ones((len(sequences), len(times)), dtype=bool)
+    def _held_out(self, schema: Schema) -> np.ndarray:
+        """Which cells (sequence, time) are held out."""
+        sequences, times = (schema[name].labels for name in (self.sequence, self.time))
+        found = np.zeros((len(sequences), len(times)), dtype=bool)
         for one, other in self.held_out:
             if one not in sequences or other not in times:
                 raise ModelError(
                     f"No cell ({one!r}, {other!r}) to hold out: expected public levels of "
                     f"{self.sequence!r} and {self.time!r}."
                 )
-            used[sequences.index(one), times.index(other)] = False
+            found[sequences.index(one), times.index(other)] = True
+        return found
+
+    def _cells(self, release: Release) -> Cells:
+        """The tables side by side, without the rows that have no sequence or time.
+
+        A missing emission is a level of its own in here, so that all tables of a cell have as many
+        rows.
+        """
+        used = ~self._held_out(release.schema)
+        sequences, times = used.shape
         tables = [release.table(name) for name in self.emissions]
-        values = [table.value[: len(sequences), : len(times)] for table in tables]
+        values = [table.value[:sequences, :times] for table in tables]
         units = release.schema.max_units if release.n is None else release.n
         return Cells(
             np.concatenate(values, axis=2),

@@ -17,7 +17,7 @@ from tacit.infer.conjugate import (
 from tacit.infer.from_regression_draw import matrices_from_draw, released_coefficients
 from tacit.infer.latent_moments import draw_matrices, weak_prior
 from tacit.infer.latent_sum import scales
-from tacit.models.checks import check_answers, keep_numbers, names_of, number
+from tacit.models.checks import check_answers, check_reach, keep_numbers, names_of, number
 from tacit.posterior import Posterior, RegressionPosterior
 from tacit.spec.checks import set_fields
 from tacit.spec.draws import BallRegression, ConjugateDraw
@@ -55,7 +55,7 @@ class LinearRegression:
     """
 
     target: str
-    features: tuple[str, ...]
+    features: tuple[str, ...] = ()
     prior_scale: float = 5.0
     prior_sd: float | None = None
     prior_sd_rows: float = 0.5
@@ -67,6 +67,10 @@ class LinearRegression:
 
     def query(self) -> Moments:
         return Moments((*self.features, self.target))
+
+    def check(self, schema: Schema, **_: Any) -> None:
+        """Refuse a prior that has nothing to do with the bounds, before anything is paid."""
+        check_reach(schema, self.target, sd=self.prior_sd)
 
     def draw_query(
         self, schema: Schema, *, truncation: Any, draws: int, temper_prior: bool

@@ -54,7 +54,7 @@ class LogisticRegression:
     """
 
     target: str
-    features: tuple[str, ...]
+    features: tuple[str, ...] = ()
     prior_scale: float = 2.0
 
     def __post_init__(self) -> None:
@@ -65,9 +65,11 @@ class LogisticRegression:
         """Return the encoding of rows; with `squares`, one whose curvature can be released."""
         target = schema[self.target]
         if not isinstance(target, Categorical) or len(target.levels) != 2:
+            levels = target.levels if isinstance(target, Categorical) else ()
+            instead = f"; tacit.NaiveBayes({self.target!r}, [...]) takes {len(levels)}"
             raise ModelError(
-                f"Expected the target to have two levels: Categorical({self.target!r}, "
-                '["no", "yes"]).'
+                f"Expected a target of two levels, such as Categorical({self.target!r}, "
+                f'["no", "yes"]), not {target}{instead * (len(levels) > 2)}.'
             )
         design = Design.of(self.features, schema)
         if squares and design.size > _MOST_NUMBERS:
@@ -178,7 +180,11 @@ class LogisticRegression:
         else:
             theta = theta_of(release)
         minimum = isinstance(release.query, LogisticMinimum)
-        return self.vector_posterior(release, theta[None], "plugin" if minimum else "tempered")
+        if not minimum:
+            return self.vector_posterior(release, theta[None], "tempered")
+        return self.vector_posterior(release, theta[None], "plugin").warned((
+            "a point, not a posterior: it says nothing of its own error, and has no intervals",
+        ))  # fmt: skip
 
     def vector_posterior(self, release: Release, theta: np.ndarray, noise: str) -> Posterior:
         """Draws (chain, draw, parameter) of the vectors' coefficients, in original units."""

@@ -9,7 +9,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from tacit.infer.random_field import draw_field
+from tacit.infer.random_field import check_states, draw_field
 from tacit.models.checks import keep_numbers
 from tacit.posterior import FieldPosterior
 from tacit.posterior.network import margin_name, potential_name
@@ -18,6 +18,7 @@ from tacit.spec.errors import ModelError
 from tacit.spec.queries import Counts
 from tacit.spec.release import Release
 from tacit.spec.sampling import Sampling, SamplingOptions
+from tacit.spec.schema import Schema
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,11 @@ class MarkovRandomField:
 
     def query(self) -> Counts:
         return Counts(self.cliques)
+
+    def check(self, schema: Schema, **_: Any) -> None:
+        """Refuse more combinations of levels than can be listed, before anything is paid."""
+        columns = [schema[name] for name in self.columns]
+        check_states(len(each.labels) + (each.default is None) for each in columns)
 
     def posterior(self, release: Release, **sampling: Unpack[SamplingOptions]) -> FieldPosterior:
         """The posterior of the cliques' probabilities and of their log potentials."""

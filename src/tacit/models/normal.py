@@ -16,7 +16,7 @@ from tacit.infer.from_draw import check_usable
 from tacit.infer.latent_moments import draw_matrices, weak_prior
 from tacit.infer.latent_sum import DrawnMean, draw_one_parameter, scales
 from tacit.infer.one_parameter import normal
-from tacit.models.checks import check_answers, keep_numbers, number, several
+from tacit.models.checks import check_answers, check_reach, keep_numbers, number, several
 from tacit.posterior import Posterior
 from tacit.spec.checks import set_fields
 from tacit.spec.draws import BoundedNormal, ConjugateDraw
@@ -69,6 +69,12 @@ class NormalMean:
 
     def query(self) -> Moments:
         return Moments((self.column,), degree=1)
+
+    def check(self, schema: Schema, **_: Any) -> None:
+        """Refuse numbers that have nothing to do with the bounds, before anything is paid."""
+        check_reach(schema, self.column, sd=self.sd)
+        mean, sd = self._prior(schema)
+        check_reach(schema, self.column, mean=mean, sd=sd)
 
     def draw_query(
         self, schema: Schema, *, truncation: Any, draws: int, temper_prior: bool
@@ -215,6 +221,10 @@ class NormalModel:
     def query(self) -> Moments:
         return Moments((self.column,))
 
+    def check(self, schema: Schema, **_: Any) -> None:
+        """Refuse a prior that has nothing to do with the bounds, before anything is paid."""
+        check_reach(schema, self.column, mean=self.prior_mean, sd=self.prior_sd)
+
     def posterior(self, release: Release, **sampling: Unpack[SamplingOptions]) -> Posterior:
         """The posterior of `mean` and `sd` given a release of this query, or of more columns."""
         how = Sampling.of(sampling)
@@ -274,6 +284,13 @@ class MultivariateNormalModel:
 
     def query(self) -> Moments:
         return Moments(self.columns)
+
+    def check(self, schema: Schema, **_: Any) -> None:
+        """Refuse a prior that has nothing to do with the bounds, before anything is paid."""
+        unknown = (None,) * len(self.columns)
+        means, sds = self.prior_mean or unknown, self.prior_sd or unknown
+        for name, mean, sd in zip(self.columns, means, sds, strict=True):
+            check_reach(schema, name, mean=mean, sd=sd)
 
     def posterior(self, release: Release, **sampling: Unpack[SamplingOptions]) -> Posterior:
         """The posterior of `mean`, `sd` and `correlation` given a release of this query."""

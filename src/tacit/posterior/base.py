@@ -153,8 +153,12 @@ class Posterior:
         return _plain(self.flat(variable).mean(axis=0))
 
     def interval(self, level: float = 0.9, variable: str | None = None) -> tuple[Any, Any]:
-        """Return the central interval of posterior probability `level`, privacy noise included."""
-        low, high = np.quantile(self.flat(variable), tails(level), axis=0)
+        """Return the central interval of posterior probability `level`, privacy noise included.
+
+        Of a single draw, a point, its ends are not a number.
+        """
+        flat = self.flat(variable)
+        low, high = np.quantile(flat, tails(level), axis=0) * _spread_known(flat)
         return _plain(low), _plain(high)
 
     @property
@@ -211,7 +215,9 @@ class Posterior:
         for variable in self.draws:
             flat = self.flat(variable)
             low, high = self.interval(level, variable)
-            columns = summary_columns(flat.mean(axis=0), flat.std(axis=0), low, high, level)
+            columns = summary_columns(
+                flat.mean(axis=0), flat.std(axis=0) * _spread_known(flat), low, high, level
+            )
             if self.chained and self.draws[variable].shape[1] >= _FEWEST:
                 columns |= mixing(self.draws[variable])
             frames.append(pd.DataFrame(columns, index=self._labels(variable)))
@@ -348,10 +354,15 @@ def load_arviz() -> ModuleType:
     return arviz
 
 
+def _spread_known(flat: np.ndarray) -> float:
+    """One, or not a number: a single draw says nothing of its own error."""
+    return 1.0 if len(flat) > 1 else np.nan
+
+
 def tails(level: float) -> list[float]:
     """Return the probabilities below the ends of a central interval."""
     if not 0 < level < 1:
-        raise ModelError(f"Expected 0 < level={level} < 1.")
+        raise ModelError(f"Expected 0 < level={level} < 1, such as 0.9.")
     return [(1 - level) / 2, (1 + level) / 2]
 
 

@@ -30,7 +30,7 @@ def columns_of(data: Any) -> tuple[list[str], Callable[[str], Any]]:
         return list(data.column_names), data.column
     if package == "polars" and hasattr(data, "get_column"):
         return list(data.columns), data.get_column
-    if package == "pandas" and hasattr(data, "iloc"):
+    if package == "pandas" and hasattr(data, "columns"):
         names = [str(name) for name in data.columns]
         return names, lambda name: data.iloc[:, names.index(name)]
     if isinstance(data, Mapping):

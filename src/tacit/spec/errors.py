@@ -64,5 +64,9 @@ class OverBudgetError(TacitError):
         )
 
 
+class PrivacyWarning(UserWarning):
+    """What is asked for protects people little."""
+
+
 class InferenceWarning(UserWarning):
     """Intervals may be wrong: a chain has not mixed, or noise hides what they rest on."""
