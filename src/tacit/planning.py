@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from tacit.accounting import plan_epsilon
 from tacit.fitting import How, check_model, resolve
+from tacit.forecast import Forecast, epsilon_for, forecast
 from tacit.methods.method import Once, Spending, Task
 from tacit.public import Public
 from tacit.spec.budget import Budget, Spent, round_up
@@ -18,6 +19,17 @@ from tacit.spec.plan import Plan
 from tacit.spec.queries import Counts, Query
 from tacit.spec.schema import Schema
 from tacit.spec.sums import BoundedSum
+from tacit.spec.wire import digest
+
+
+class Price(NamedTuple):
+    """What one payment costs, and the digest of what is asked by which a ledger knows it.
+
+    `question` is None where what is asked follows from earlier answers.
+    """
+
+    cost: Budget
+    question: str | None
 
 
 @dataclass(frozen=True)
@@ -37,6 +49,11 @@ class FitPlan:
         which it is released: None for draws, which have no noise added.
     tiers
         What the wall must allow.
+    payments
+        The price of each payment, in order.
+
+    How accurate the fit would be is a matter of simulation: `forecast`, and `epsilon_for`, which
+    says how much a given accuracy would cost.
     """
 
     method: Any
@@ -44,6 +61,39 @@ class FitPlan:
     steps: int
     noise: Mapping[str, float | None]
     tiers: tuple[str, ...]
+    payments: tuple[Price, ...] = ()
+    request: Request | None = field(default=None, repr=False, compare=False)
+
+    def forecast(self, **options: Any) -> Forecast:
+        """How wide intervals would be, and how often right, at several epsilons: see `Forecast`.
+
+        Parameters are those of `tacit.forecast.forecast`: n_units, guess, epsilons, repeats, level,
+        seed.
+        """
+        return forecast(*self._known(), **self._options(options))
+
+    def epsilon_for(self, half_width: float, quantity: str | None = None, **options: Any) -> float:
+        """About how much epsilon makes an interval this narrow, as in "plus or minus 2 points".
+
+        Parameters
+        ----------
+        half_width
+            Half the width of a 90% interval (or of `level=`): 0.02 for two percentage points.
+        quantity
+            Which, such as "p" or "coef[age]"; default: the widest of the main variable.
+        **options
+            As for `forecast`.
+        """
+        return epsilon_for(*self._known(), half_width, quantity=quantity, **self._options(options))
+
+    def _known(self) -> tuple[Any, Schema, Any]:
+        assert self.request is not None
+        return self.request.model, self.request.schema, self.request.how
+
+    def _options(self, options: dict[str, Any]) -> dict[str, Any]:
+        assert self.request is not None
+        given = {"n_units": self.request.n_units, "sampling": self.request.options}
+        return {**given, **options}
 
     def __str__(self) -> str:
         name = type(self.method).__name__
@@ -55,6 +105,16 @@ class FitPlan:
             text = "a draw, no noise added" if sd is None else f"noise of sd {sd:.3g} on a number"
             lines.append(f"{question}: {text}")
         return "\n".join(lines)
+
+
+class Request(NamedTuple):
+    """What a plan was asked for."""
+
+    model: Any
+    schema: Schema
+    how: Any
+    n_units: int | None
+    options: dict[str, Any]
 
 
 def plan(
@@ -83,10 +143,17 @@ def plan(
     --------
     >>> import tacit
     >>> schema = tacit.Schema(tacit.Categorical("ill", ["no", "yes"]), neighbours="replace_one")
-    >>> print(tacit.plan(tacit.BetaBernoulli("ill", success="yes"), schema, tacit.Laplace(0.5)))
+    >>> model = tacit.BetaBernoulli("ill", success="yes")
+    >>> planned = tacit.plan(model, schema, tacit.Laplace(0.5), n_units=1000)
+    >>> print(planned)
     Statistics: 1 question, epsilon 0.5, delta 0
     the wall must allow: statistics
     Counts: noise of sd 5.64 on a number
+
+    How much epsilon for plus or minus 3 points, if about a tenth is ill?
+
+    >>> planned.epsilon_for(0.03, guess={"ill": {"no": 0.9, "yes": 0.1}}, repeats=4) < 1
+    True
     """
     if not isinstance(schema, Schema):
         raise ModelError(f"Expected a tacit.Schema, got {type(schema).__name__}.")
@@ -99,8 +166,11 @@ def plan(
     task = Task(model, schema, n_units, options)
     spending: Spending = method.plan(task)
     cost = Spent()
-    for payment in spending.payments:
-        cost += _cost(payment, spending.questions[0], schema, empty)
+    prices = tuple(_price(payment, spending.questions[0], empty) for payment in spending.payments)
+    for price in prices:
+        cost += price.cost
+    if sum(isinstance(payment, Once) for payment in spending.payments) > 1:
+        prices = tuple(price._replace(question=None) for price in prices)
     steps = sum(1 if isinstance(p, Once) else p.count for p in spending.payments)
     tiers = {"statistics", *(_tier(question) for question in spending.questions)}
     return FitPlan(
@@ -109,16 +179,20 @@ def plan(
         steps,
         {type(query).__name__: _sd(query, spending, empty) for query in spending.questions},
         tuple(tier for tier in ("statistics", "steps", "draws") if tier in tiers),
+        prices,
+        Request(model, schema, how, n_units, options),
     )
 
 
-def _cost(payment: Once | Plan, query: Query, schema: Schema, empty: Public) -> Budget:
+def _price(payment: Once | Plan, query: Query, empty: Public) -> Price:
     if isinstance(payment, Once):
-        return empty.price(query, payment.mechanism)
+        cost, event = empty.price(query, payment.mechanism), empty.event(query, payment.mechanism)
+        return Price(cost, digest([event, str(cost)]))
     if any(isinstance(steps.mechanism, Exact) for steps in payment.steps):
         raise ModelError("Exact() has no price: only tacit.Public accepts it.")
-    spent, _ = plan_epsilon(payment, schema.neighbours)
-    return Budget(round_up(max(spent, 1e-9)), payment.delta)
+    spent, _ = plan_epsilon(payment, empty.schema.neighbours)
+    cost = Budget(round_up(max(spent, 1e-9)), payment.delta)
+    return Price(cost, digest([{"plan": payment.to_dict()}, str(cost)]))
 
 
 def _tier(query: Query) -> str:

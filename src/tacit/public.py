@@ -70,6 +70,11 @@ class Public:
         """What a wall would charge for a release."""
         return calibrated(self._answers.resolve(query, self._schema), mechanism).cost
 
+    def event(self, query: Query, mechanism: Mechanism) -> dict[str, Any]:
+        """What a wall would write into its ledger about a release."""
+        answer = self._answers.resolve(query, self._schema)
+        return describe(answer, law_of(answer, mechanism))
+
     def release(self, query: Query, mechanism: Mechanism, *, name: str | None = None) -> Release:
         """Answer a query with the wall's noise law, or none."""
         answer = self._answers.resolve(query, self._schema)

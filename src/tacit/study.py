@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import inspect
+import os
+import re
+import tempfile
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from tacit.fitting import How, fit, resolve
 from tacit.methods import METHODS, Statistics
-from tacit.methods.method import Once
+from tacit.methods.method import Once, Task
 from tacit.methods.run import task_of
 from tacit.methods.schedules import SCHEDULES
 from tacit.models import model_from_description
@@ -35,6 +39,10 @@ _KNOWN: Mapping[str, Mapping[str, Any]] = {
 }
 _OPTIONS = tuple(SamplingOptions.__annotations__)
 _SPENT = ("epsilon", "delta")
+_RESULTS = ("summary.csv", "posterior.nc", "release.json", "certificate.json")
+# A folder is called so, on every system: no separators, no dot first, and not too long.
+_NAME = re.compile(r"[^\W_][^/\\:*?\"<>|\x00-\x1f\x7f]*")
+_LONGEST_NAME = 100  # bytes
 
 
 @dataclass(frozen=True)
@@ -49,7 +57,12 @@ class Analysis:
 
 @dataclass(frozen=True)
 class Study:
-    """What a study file says, checked; nothing has been opened but the file itself."""
+    """What a study file says, checked; nothing has been opened but the file itself.
+
+    Results are written to a folder of the study's own, `<output folder>/<name of the file>`, so
+    that several studies may share an output folder. `planning` is the table [plan], for
+    `tacit plan`: public guesses.
+    """
 
     source: Path
     ledger: Path
@@ -57,6 +70,7 @@ class Study:
     budget: Budget
     analyses: tuple[Analysis, ...]
     output: Path
+    planning: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def load(cls, path: str | Path) -> Study:
@@ -70,10 +84,11 @@ class Study:
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise StudyError(f"{path} is not a TOML file: {error}.") from None
         where = path.parent
-        _check(facts, "the study", {"data", "schema", "budget", "analysis"}, {"output"})
+        _check(facts, "the study", {"data", "schema", "budget", "analysis"}, {"output", "plan"})
         _check(facts["data"], "[data]", {"source", "ledger"})
         _check(facts["budget"], "[budget]", {"epsilon"}, {"delta"})
         _check(facts.get("output", {}), "[output]", set(), {"folder"})
+        _check(facts.get("plan", {}), "[plan]", set(), {"units", "epsilons", "repeats", "guess"})
         if not isinstance(facts["analysis"], list) or not facts["analysis"]:
             raise StudyError("Expected at least one [[analysis]] in the study.")
         analyses = tuple(_analysis(a) for a in facts["analysis"])
@@ -85,7 +100,8 @@ class Study:
             schema=_schema(facts["schema"]),
             budget=Budget(**facts["budget"]),
             analyses=analyses,
-            output=where / str(facts.get("output", {}).get("folder", "results")),
+            output=where / str(facts.get("output", {}).get("folder", "results")) / path.stem,
+            planning=_without_decimals(facts.get("plan", {})),
         )
 
     def analysis(self, name: str | None) -> Analysis:
@@ -98,33 +114,82 @@ class Study:
 
 
 def run_analysis(analysis: Analysis, releaser: Releaser) -> Posterior:
-    """Release and fit; asking again replays the stored release."""
-    return fit(analysis.model, releaser, analysis.how, name=analysis.name, **analysis.options)
+    """Release and fit; asking again replays the stored release.
+
+    Where the posterior follows from a single release, that release says from which model.
+    """
+    method, task = _method_and_task(analysis, releaser)
+    posterior = fit(analysis.model, releaser, analysis.how, name=analysis.name, **analysis.options)
+    if _single(method, task) is None or len(posterior.releases) != 1:
+        return posterior
+    return replace(posterior, releases=(_suggesting(posterior.releases[0], analysis, task),))
 
 
 def release_analysis(analysis: Analysis, releaser: Releaser) -> Release:
     """The custodian's half: the release alone, with the model it was meant for."""
+    method, task = _method_and_task(analysis, releaser)
+    once = _single(method, task)
+    if once is None:
+        raise StudyError(
+            f"{type(method).__name__} asks in steps, each question following from the last "
+            f"answer: there is no single release of {analysis.name!r} to write. Use tacit run. "
+            "Nothing was read or spent."
+        )
+    query = method.ask(method.start(task))
+    release = releaser.release(query, once.mechanism, name=analysis.name)
+    return _suggesting(release, analysis, task)
+
+
+def _method_and_task(analysis: Analysis, releaser: Releaser) -> tuple[Any, Task]:
     method: Any = resolve(analysis.model, releaser, analysis.how)
-    task = task_of(method, analysis.model, releaser, analysis.name, dict(analysis.options))
+    return method, task_of(method, analysis.model, releaser, analysis.name, {**analysis.options})
+
+
+def _single(method: Any, task: Task) -> Once | None:
+    """The only payment of a method that asks once."""
     match method.plan(task).payments:
-        case (Once(mechanism=mechanism),):
-            query = method.ask(method.start(task))
-        case _:
-            raise StudyError(
-                f"{type(method).__name__} asks in steps, each question following from the last "
-                f"answer: there is no single release of {analysis.name!r} to write. Use tacit run."
-            )
-    release = releaser.release(query, mechanism, name=analysis.name)
-    return release.suggesting({**describe(analysis.model), **analysis.options})
+        case (Once() as once,):
+            return once
+    return None
+
+
+def _suggesting(release: Release, analysis: Analysis, task: Task) -> Release:
+    """The release with its model and the options of its posterior, its seed among them."""
+    seed = task.sampling_options["seed"]
+    return release.suggesting({**describe(analysis.model), **analysis.options, "seed": seed})
 
 
 def fit_release(release: Release, **changes: Any) -> Posterior:
     """The analyst's half: the posterior that the release suggests, or a variation of it."""
     if release.analysis is None:
-        raise StudyError("This release does not say which model it is for; use model.posterior.")
+        raise StudyError(
+            "This release does not say which model it is for: in Python write "
+            "model.posterior(release). Where a method asked in steps, no posterior follows from "
+            "its last answer alone, and posterior.nc beside it has the posterior."
+        )
     facts = {**release.analysis, **{k: v for k, v in changes.items() if v is not None}}
     options = {key: facts.pop(key) for key in _OPTIONS if key in facts}
     return model_from_description(facts).posterior(release, **options)
+
+
+def check_writable(folder: Path) -> None:
+    """Refuse a folder that results cannot be written to, before anything is spent."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+        kept = [folder / name for name in _RESULTS if (folder / name).exists()]
+        for path in kept:
+            if path.is_dir() or not os.access(path, os.W_OK):
+                raise PermissionError(0, f"{path.name} cannot be written over")
+    except OSError as error:
+        raise FileError(
+            f"Cannot write results to {_shortened(folder)}: {error.strerror}. Nothing was spent."
+        ) from None
+
+
+def _shortened(path: Path) -> str:
+    return text if len(text := str(path)) <= 200 else f"{text[:200]}..."
 
 
 def write_results(posterior: Posterior, folder: Path) -> None:
@@ -155,8 +220,13 @@ def _schema(facts: Mapping[str, Any]) -> Schema:
 def _analysis(facts: Mapping[str, Any]) -> Analysis:
     rest = dict(facts)
     name = rest.pop("name", None)
-    if not isinstance(name, str) or not name or Path(name).name != name:
-        raise StudyError(f"Expected each [[analysis]] to have a simple name, got {name!r}.")
+    sound = isinstance(name, str) and _NAME.fullmatch(name) and name == name.strip(" .")
+    if not sound or not name.isprintable() or len(name.encode()) > _LONGEST_NAME:
+        raise StudyError(
+            "Expected each [[analysis]] to have a simple name, as a folder can be called: a letter "
+            f"or digit first, no separators, at most {_LONGEST_NAME} bytes; got "
+            f"{str(name)[:200]!r}."
+        )
     if "how" not in rest or not isinstance(rest["how"], Mapping):
         raise StudyError(
             f"Expected analysis {name!r} to say how to spend: "
@@ -174,7 +244,8 @@ def _how(name: str, facts: dict[str, Any]) -> Any:
             asked = str(facts.pop(what))
             if asked not in known:
                 raise StudyError(
-                    f"Unknown {what} {asked!r} in analysis {name!r}; there are {', '.join(known)}."
+                    f"Unknown {what} {asked!r} in analysis {name!r}; there are "
+                    f"{', '.join(known)}{_meant(asked, known)}"
                 )
             return _made(name, known[asked], facts)
     return _made(name, Budget, facts)
@@ -187,9 +258,27 @@ def _made(name: str, constructor: type[Any], facts: Mapping[str, Any]) -> Any:
         if key not in options:
             raise StudyError(
                 f"Analysis {name!r}: {constructor.__name__} does not take {key}; it may have "
-                f"{', '.join(options)}."
+                f"{', '.join(options)}{_meant(key, options)}"
             )
     return constructor(**{key: _option(name, key, value) for key, value in facts.items()})
+
+
+def _meant(asked: str, known: Mapping[str, Any]) -> str:
+    """The end of a sentence that lists what is known."""
+    by_letters = {each.lower(): each for each in known}
+    alike = get_close_matches(asked.lower(), by_letters, 1)
+    return f"; did you mean {by_letters[alike[0]]}?" if alike else "."
+
+
+def _without_decimals(value: Any) -> Any:
+    match value:
+        case Mapping():
+            return {key: _without_decimals(each) for key, each in value.items()}
+        case list():
+            return [_without_decimals(each) for each in value]
+        case Decimal():
+            return float(value)
+    return value
 
 
 def _option(name: str, key: str, value: Any) -> Any:
@@ -213,5 +302,7 @@ def _check(
     for key in required - set(facts):
         raise StudyError(f"Expected {key!r} in {where}.")
     for key in set(facts) - required - optional:
-        known = ", ".join(sorted(required | optional))
-        raise StudyError(f"Unknown {key!r} in {where}; it may have {known}.")
+        known = dict.fromkeys(sorted(required | optional))
+        raise StudyError(
+            f"Unknown {key!r} in {where}; it may have {', '.join(known)}{_meant(key, known)}"
+        )

@@ -47,14 +47,14 @@ def run(
         state = method.start(task)
     steps = sum(1 if isinstance(p, Once) else p.count for p in spending.payments)
     paid = 0
-    try:
-        with counting(steps, progress) as done:
+    with showing(steps, progress) as shown:
+        try:
             for payment in spending.payments:
                 own = name_of_payment(name, paid, len(spending.payments))
                 if isinstance(payment, Once):
                     release = releaser.release(method.ask(state), payment.mechanism, name=own)
                     state = method.tell(state, release)
-                    done(1)
+                    shown.advance(1)
                 else:
                     lease = releaser.prepay(payment, name=own)
                     step = 0
@@ -62,27 +62,33 @@ def run(
                         state, after = stepped(method, model, state, lease, step)
                         if after % _MOST_KEPT == 0 and after < payment.count:
                             keep(method, model, state, lease)
-                        done(after - step)
+                        shown.advance(after - step)
                         step = after
                 paid += 1
-    except KeyboardInterrupt:
-        # What was paid for in parts may end after any of them.
-        if not paid or not getattr(method, "stops_early", False):
+        except KeyboardInterrupt:
+            # What was paid for in parts may end after any of them.
+            if not paid or not getattr(method, "stops_early", False):
+                raise
+        except OverBudgetError as error:
+            if name is None:
+                adding(error, "What is asked under a name, fit(..., name=...), is free to repeat.")
             raise
-    except OverBudgetError as error:
-        if name is None:
-            adding(error, "What was asked under a name, by fit(..., name=...), is free to repeat.")
-        raise
+        shown.sampling()
+        posterior = _posterior(method, state, releaser, name)
+    for text in getattr(posterior, "warnings", ()):
+        warnings.warn(text, InferenceWarning, stacklevel=3)
+    return posterior
+
+
+def _posterior(method: Any, state: Any, releaser: Releaser, name: str | None) -> Any:
+    """The posterior; what is refused only now says that the answers were paid for."""
     try:
-        posterior = method.posterior(state)
+        return method.posterior(state)
     except TacitError as error:
         if releaser.remaining is not None:
             kept = "" if name is None else f", and the answers are stored under {name!r}"
             adding(error, f"What was asked is paid for{kept}.")
         raise
-    for text in getattr(posterior, "warnings", ()):
-        warnings.warn(text, InferenceWarning, stacklevel=3)
-    return posterior
 
 
 def name_of_payment(name: str | None, paid: int, parts: int) -> str | None:
@@ -147,15 +153,39 @@ def task_of(
     )
 
 
+class Shown:
+    """What a user sees of a run: nothing."""
+
+    def advance(self, steps: int) -> None:
+        """So many more questions were answered."""
+
+    def sampling(self) -> None:
+        """Draws from the posterior begin."""
+
+
+class Bars(Shown):
+    """A bar of the questions, and one that moves while draws are taken or code is compiled."""
+
+    def __init__(self, progress: Any, steps: int) -> None:
+        self._progress = progress
+        self._task = progress.add_task("Asking", total=steps)
+
+    def advance(self, steps: int) -> None:
+        self._progress.advance(self._task, steps)
+
+    def sampling(self) -> None:
+        self._progress.add_task("Drawing from the posterior (compiles at first)", total=None)
+
+
 @contextmanager
-def counting(steps: int, show: bool | None) -> Iterator[Any]:
-    """A function to call after each step; with a bar on a terminal, or where it is asked for."""
-    if steps == 1 or not (sys.stderr.isatty() if show is None else show):
-        yield lambda steps: None
+def showing(steps: int, show: bool | None) -> Iterator[Shown]:
+    """What to tell of progress; it is shown on a terminal, or where it is asked for."""
+    if not (sys.stderr.isatty() if show is None else show):
+        yield Shown()
         return
     from rich.console import Console
-    from rich.progress import Progress
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("Steps", total=steps)
-        yield lambda steps: bar.advance(task, steps)
+    columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        yield Bars(progress, steps)
