@@ -55,7 +55,7 @@ def test_the_program_itself(tmp_path):
     assert "Warning" not in done.stderr
     for words in ("truth", "p[medication]", "differential privacy", "Budget left", "rows"):
         assert words in done.stdout
-    results = tmp_path / "tacit-demo" / "results" / "harm"
+    results = tmp_path / "tacit-demo" / "results" / "study" / "harm"
     assert sorted(p.name for p in results.iterdir()) == [
         "certificate.json",
         "posterior.nc",
@@ -86,7 +86,7 @@ def test_run_replays_and_the_ledger_shows_it(run, folder):
     shown = run("ledger", "show", folder / "incidents.ledger")
     assert shown.count("charge") == 2
     assert "Left:   epsilon 0.1" in shown
-    certificate = folder / "results" / "kind" / "certificate.json"
+    certificate = folder / "results" / "study" / "kind" / "certificate.json"
     verified = run("ledger", "verify", folder / "incidents.ledger", "--against", certificate)
     assert "is in it" in verified
 
@@ -149,7 +149,7 @@ def test_a_table_of_nonsense_is_a_wide_posterior(run, folder):
     (folder / "incidents.csv").write_bytes(b"patient,harm,kind,month\n\xff,,7,soon\n,,,\n")
     out = run("run", folder / "study.toml")
     assert "Budget left" in out
-    row = pd.read_csv(folder / "results" / "harm" / "summary.csv", index_col=0).loc["p"]
+    row = pd.read_csv(folder / "results" / "study" / "harm" / "summary.csv", index_col=0).loc["p"]
     assert row["sd"] > 0.2
 
 
@@ -157,7 +157,7 @@ def test_verify_and_raise(run, folder, tmp_path):
     ledger = folder / "incidents.ledger"
     run("run", folder / "study.toml")
     assert "The chain of 5 entries holds" in run("ledger", "verify", ledger)
-    certificate = folder / "results" / "kind" / "certificate.json"
+    certificate = folder / "results" / "study" / "kind" / "certificate.json"
     facts = json.loads(certificate.read_text())
     facts["ledger"]["head"] = "0" * 64
     other = tmp_path / "other.json"

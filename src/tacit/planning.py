@@ -158,13 +158,31 @@ def plan(
     if not isinstance(schema, Schema):
         raise ModelError(f"Expected a tacit.Schema, got {type(schema).__name__}.")
     check_model(model)
+    method: Any = resolve(model, without_rows(schema), how)
+    return planned(method, Task(model, schema, n_units, options), how)
+
+
+def without_rows(schema: Schema) -> Public:
+    """Return an empty table of this schema, to ask what questions would cost."""
     names = [column.name for column in schema.columns]
-    empty = Public({name: [] for name in (*names, schema.unit) if name is not None}, schema)
-    method: Any = resolve(model, empty, how)
-    if getattr(method, "needs_units", False) and not (n_units or schema.max_units):
+    return Public({name: [] for name in (*names, schema.unit) if name is not None}, schema)
+
+
+def needs_units(method: Any, schema: Schema) -> bool:
+    """Whether a method's plan depends on the number of units, and nobody has said it."""
+    said = getattr(method, "n_units", None) or schema.max_units
+    return getattr(method, "needs_units", False) and not said
+
+
+def planned(method: Any, task: Task, how: How) -> FitPlan:
+    """Return the plan of a method for a task."""
+    schema = task.schema
+    if needs_units(method, schema) and not task.n_units:
         raise ModelError(f"Expected n_units=, about how many there are, to plan {how!r}.")
-    task = Task(model, schema, n_units, options)
+    empty = without_rows(schema)
     spending: Spending = method.plan(task)
+    for query, mechanism in spending.trials:
+        empty.quote(query, mechanism)  # what the wall would refuse
     cost = Spent()
     prices = tuple(_price(payment, spending.questions[0], empty) for payment in spending.payments)
     for price in prices:
@@ -180,7 +198,7 @@ def plan(
         {type(query).__name__: _sd(query, spending, empty) for query in spending.questions},
         tuple(tier for tier in ("statistics", "steps", "draws") if tier in tiers),
         prices,
-        Request(model, schema, how, n_units, options),
+        Request(task.model, schema, how, task.n_units, dict(task.options)),
     )
 
 

@@ -43,6 +43,7 @@ _RESULTS = ("summary.csv", "posterior.nc", "release.json", "certificate.json")
 # A folder is called so, on every system: no separators, no dot first, and not too long.
 _NAME = re.compile(r"[^\W_][^/\\:*?\"<>|\x00-\x1f\x7f]*")
 _LONGEST_NAME = 100  # bytes
+PLANNING = ("units", "epsilons", "repeats", "guess", "rows")
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ class Study:
         _check(facts["data"], "[data]", {"source", "ledger"})
         _check(facts["budget"], "[budget]", {"epsilon"}, {"delta"})
         _check(facts.get("output", {}), "[output]", set(), {"folder"})
-        _check(facts.get("plan", {}), "[plan]", set(), {"units", "epsilons", "repeats", "guess"})
+        _check(facts.get("plan", {}), "[plan]", set(), {*PLANNING})
         if not isinstance(facts["analysis"], list) or not facts["analysis"]:
             raise StudyError("Expected at least one [[analysis]] in the study.")
         analyses = tuple(_analysis(a) for a in facts["analysis"])
@@ -101,7 +102,7 @@ class Study:
             budget=Budget(**facts["budget"]),
             analyses=analyses,
             output=where / str(facts.get("output", {}).get("folder", "results")) / path.stem,
-            planning=_without_decimals(facts.get("plan", {})),
+            planning=_planning(facts.get("plan", {}), where),
         )
 
     def analysis(self, name: str | None) -> Analysis:
@@ -111,6 +112,12 @@ class Study:
             return found[0]
         wanted = "Expected --analysis" if name is None else f"No analysis {name!r}"
         raise StudyError(f"{wanted}; the study has {', '.join(a.name for a in self.analyses)}.")
+
+
+def seeded(analysis: Analysis, seed: int) -> Analysis:
+    """The analysis with a seed for its posterior draws."""
+    options: Any = {**analysis.options, "seed": seed}
+    return replace(analysis, options=options)
 
 
 def run_analysis(analysis: Analysis, releaser: Releaser) -> Posterior:
@@ -268,6 +275,16 @@ def _meant(asked: str, known: Mapping[str, Any]) -> str:
     by_letters = {each.lower(): each for each in known}
     alike = get_close_matches(asked.lower(), by_letters, 1)
     return f"; did you mean {by_letters[alike[0]]}?" if alike else "."
+
+
+def _planning(facts: Mapping[str, Any], where: Path) -> dict[str, Any]:
+    """The table [plan]: guesses are shares of levels, means and sds, or a file of rows."""
+    found = _without_decimals(facts)
+    if "rows" in found and "guess" in found:
+        raise StudyError("Expected rows or guess in [plan], not both.")
+    if "rows" in found:
+        found["rows"] = where / str(found["rows"])
+    return dict(found)
 
 
 def _without_decimals(value: Any) -> Any:

@@ -137,7 +137,7 @@ def test_a_study_plans_pays_once_and_is_replayed(method, name, data, tmp_path):
         assert sum(float(e["epsilon"]) for e in charges) == pytest.approx(
             float(planned.cost.epsilon), rel=1e-9
         )
-    summary = pd.read_csv(tmp_path / "results" / "it" / "summary.csv", index_col=0)
+    summary = pd.read_csv(tmp_path / "results" / "study" / "it" / "summary.csv", index_col=0)
     known = summary.drop(columns=["ess", "r_hat"], errors="ignore")  # unknown of a few draws
     if method in ("ObjectivePerturbation", "OutputPerturbation"):  # points
         assert summary.drop(columns="mean").isna().to_numpy().all()

@@ -140,17 +140,23 @@ def task_of(
     method: Any, model: Any, releaser: Releaser, name: str | None, options: dict[str, Any]
 ) -> Task:
     """What the method may know, with a seed that a run under the same name has again."""
-    seed = options.get("seed")
-    if seed is None and name is not None:
-        seed = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8])
     return Task(
         model=model,
         schema=releaser.schema,
         n_units=releaser.n_units if getattr(method, "needs_units", False) else None,
         options=options,
         private=releaser.remaining is not None,
-        seed=secrets.randbits(64) if seed is None else seed,
+        seed=seed_of(name, options.get("seed")),
     )
+
+
+def seed_of(name: str | None, seed: int | None) -> int:
+    """The seed that was given, or that of the name."""
+    if seed is not None:
+        return seed
+    if name is None:
+        return secrets.randbits(64)
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8])
 
 
 class Shown:

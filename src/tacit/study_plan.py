@@ -1,0 +1,129 @@
+"""What the analyses of a study cost together, beside what its ledger already holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from tacit.fitting import resolve
+from tacit.methods.method import Task
+from tacit.methods.run import name_of_payment, seed_of
+from tacit.planning import FitPlan, needs_units, planned, without_rows
+from tacit.spec.budget import Budget, Spent
+from tacit.spec.errors import LedgerError, OverBudgetError, TacitError
+from tacit.study import Analysis, Study
+from tacit.wall.chain import Chain
+
+
+@dataclass(frozen=True)
+class PlannedAnalysis:
+    """An analysis, its plan, and what would be charged for it now: nothing for stored answers."""
+
+    analysis: Analysis
+    plan: FitPlan
+    due: Spent
+
+    @property
+    def name(self) -> str:
+        return self.analysis.name
+
+    @property
+    def stored(self) -> bool:
+        """Whether all of it has been paid for."""
+        return self.due == Spent()
+
+
+@dataclass(frozen=True)
+class StudyPlan:
+    """The plans of several analyses, and what is left for them.
+
+    Attributes
+    ----------
+    analyses
+        In the study's order.
+    left
+        What the ledger has left, or the study's budget where there is no ledger yet.
+    """
+
+    analyses: tuple[PlannedAnalysis, ...]
+    left: Spent
+
+    @property
+    def due(self) -> Spent:
+        total = Spent()
+        for each in self.analyses:
+            if each.due.epsilon > 0:
+                total += Budget(each.due.epsilon, each.due.delta)
+        return total
+
+    def check(self) -> None:
+        """Refuse what cannot be paid as a whole, before any of it is."""
+        due, left = self.due, self.left
+        if due.epsilon > left.epsilon or due.delta > left.delta:
+            raise OverBudgetError(str(due), str(left))
+
+    @property
+    def after(self) -> Spent:
+        """What would be left."""
+        left, due = self.left, self.due
+        return Spent(left.epsilon - due.epsilon, left.delta - due.delta)
+
+
+def plan_study(
+    study: Study,
+    analyses: Sequence[Analysis],
+    chain: Chain | None,
+    n_units: Callable[[], int | None],
+) -> StudyPlan:
+    """Check every analysis against the schema and the ledger, and add up what is due.
+
+    Parameters
+    ----------
+    study, analyses
+        The study and which of its analyses.
+    chain
+        What its ledger says, if there is one.
+    n_units
+        Called for the number of units where a method's plan depends on it and it is not public.
+    """
+    left = Spent().left_of(study.budget) if chain is None else chain.left
+    found = [_planned(study, analysis, chain, n_units) for analysis in analyses]
+    return StudyPlan(tuple(found), left)
+
+
+def _planned(
+    study: Study, analysis: Analysis, chain: Chain | None, n_units: Callable[[], int | None]
+) -> PlannedAnalysis:
+    with _named(analysis):
+        method: Any = resolve(analysis.model, without_rows(study.schema), analysis.how)
+        units = n_units() if getattr(method, "needs_units", False) else None
+        if needs_units(method, study.schema) and not units:
+            units = None  # the plan says what to write
+        seed = seed_of(analysis.name, analysis.options.get("seed"))
+        task = Task(analysis.model, study.schema, units, {**analysis.options}, seed=seed)
+        plan = planned(method, task, analysis.how)
+        due, parts = Spent(), len(plan.payments)
+        for paid, price in enumerate(plan.payments):
+            name = name_of_payment(analysis.name, paid, parts)
+            claim = None if chain is None or name is None else chain.claims.get(name)
+            if claim is None:
+                due += price.cost
+            elif price.question is not None and claim.question != price.question:
+                raise LedgerError(
+                    f"The name {name!r} was used for a different question: choose another name "
+                    "for this analysis. Nothing was read or spent."
+                )
+        return PlannedAnalysis(analysis, plan, due)
+
+
+@contextmanager
+def _named(analysis: Analysis) -> Iterator[None]:
+    """What is refused in here names the analysis, and says that nothing was spent."""
+    try:
+        yield
+    except TacitError as error:
+        told = "" if "spent" in str(error) else " Nothing was spent."
+        error.args = (f"Analysis {analysis.name!r}: {error}{told}",)
+        raise
