@@ -1,6 +1,7 @@
 """The command line as a person uses it: the real program, its output and its exit code."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 import tacit
 from tacit.cli import main
 from tacit.datasets import write_demo
+from tacit.study import Study
 
 
 def program(*words: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -205,3 +207,190 @@ def test_a_study_of_a_regression_is_replayed_too(run, tmp_path):
     assert shown.count("charge") == 1
     assert "9 steps" in shown
     assert "tacit run" in run("release", study, "-o", tmp_path / "q.release", ok=False)
+
+
+def test_help_imports_next_to_nothing():
+    """What a command needs is imported when it runs: `tacit --help` takes no second."""
+    code = (
+        "import sys, tacit.cli\n"
+        "heavy = {'numpy', 'scipy', 'pandas', 'numba', 'arviz', 'jax', 'matplotlib', 'pyarrow'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def charges(folder):
+    entries = tacit.Ledger(folder / "incidents.ledger").entries()
+    return [entry["name"] for entry in entries if entry["kind"] == "charge"]
+
+
+def test_a_mistake_in_the_last_analysis_costs_nothing(run, folder):
+    study = folder / "study.toml"
+    text = study.read_text()
+    for old, new, says in (
+        ('column = "kind"', 'column = "kinds"', "Analysis 'kind': No column 'kinds'"),
+        ('column = "kind"', 'column = "kind"\nprior = [1, 2]', "Expected 4 numbers in prior"),
+        ("{ epsilon = 0.5,", "{ epsilon = 0.7,", "Over budget: requested epsilon 1.1"),
+    ):
+        assert old in text
+        study.write_text(text.replace(old, new))
+        for words in (["run", study], ["run", study, "--dry-run"]):
+            said = run(*words, ok=False)
+            assert says in said
+            assert re.search(r"[Nn]othing was|no budget was spent", said), said
+    assert charges(folder) == []
+    study.write_text(text)
+    run("run", study, "--analysis", "harm")
+    assert charges(folder) == ["harm"]
+    # Under the same name another question: found before the other analysis is paid for.
+    study.write_text(text.replace('success = "yes"', 'success = "no"'))
+    assert "'harm' was used for a different question" in run("run", study, ok=False)
+    assert charges(folder) == ["harm"]
+
+
+def test_results_that_cannot_be_written_are_found_before_the_charge(run, folder):
+    study = folder / "study.toml"
+    (folder / "results").write_text("a file")
+    said = run("run", study, ok=False)
+    assert "Cannot write results" in said
+    assert "Nothing was spent" in said
+    text = study.read_text()
+    study.write_text(text.replace('"results"', json.dumps("long" * 100)))
+    assert "File name too long" in run("run", study, ok=False)
+    assert charges(folder) == []
+
+
+def test_a_rerun_says_that_it_is_a_stored_answer(run, folder):
+    study = folder / "study.toml"
+    assert "To pay now: epsilon 0.9" in run("run", study)
+    again = run("run", study)
+    assert "To pay now: epsilon 0, delta 0" in again
+    assert "harm: a stored answer of 20" in again
+    assert "nothing was spent now" in again
+    dry = run("run", study, "--dry-run")
+    assert "stored: free" in dry
+    assert "A dry run: nothing was spent" in dry
+
+
+def test_two_studies_in_a_folder_keep_their_results_apart(run, folder):
+    other = folder / "second.toml"
+    text = (folder / "study.toml").read_text()
+    other.write_text(text.replace("incidents.ledger", "second.ledger"))
+    run("run", folder / "study.toml")
+    before = (folder / "results" / "study" / "harm" / "summary.csv").read_text()
+    run("run", other)
+    assert (folder / "results" / "study" / "harm" / "summary.csv").read_text() == before
+    assert (folder / "results" / "second" / "harm" / "summary.csv").exists()
+
+
+def test_an_interrupt_says_what_was_spent_and_a_rerun_is_free(run, folder, monkeypatch, capfd):
+    study = folder / "study.toml"
+    posterior = tacit.BetaBernoulli.posterior
+
+    def interrupted(*given, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tacit.BetaBernoulli, "posterior", interrupted)
+    monkeypatch.setattr(sys, "argv", ["tacit", "run", str(study)])
+    with pytest.raises(SystemExit) as done:
+        main()
+    said = capfd.readouterr().err
+    assert done.value.code == 130
+    assert "'harm' had been charged" in said
+    assert "Spent in all: epsilon 0.4" in said
+    monkeypatch.setattr(tacit.BetaBernoulli, "posterior", posterior)
+    assert "To pay now: epsilon 0.5" in run("run", study)
+    assert charges(folder) == ["harm", "kind"]
+
+
+def test_a_comparison_without_privacy_leaves_no_trace(run, folder):
+    out = run("run", folder / "study.toml", "--public", "--analysis", "harm")
+    assert "harm (not private)" in out
+    assert not (folder / "incidents.ledger").exists()
+    assert not (folder / "results").exists()
+
+
+def test_what_a_run_wrote_can_be_fitted_again(run, folder, tmp_path):
+    run("run", folder / "study.toml")
+    harm = folder / "results" / "study" / "harm"
+    run("fit", harm / "release.json", "-o", tmp_path / "again")
+    assert (tmp_path / "again" / "summary.csv").read_text() == (harm / "summary.csv").read_text()
+    sceptical = run("fit", harm / "release.json", "--set", "prior=[1, 5000]")
+    assert "p" in sceptical
+    said = run("fit", harm / "release.json", "--set", "priors=[1, 2]", ok=False)
+    assert "did you mean prior?" in said
+    assert "--set NAME=JSON" in run("fit", harm / "release.json", "--set", "prior", ok=False)
+
+
+def test_a_budget_is_raised_without_saying_delta_again(run, folder):
+    run("run", folder / "study.toml")
+    ledger = folder / "incidents.ledger"
+    said = run("ledger", "raise", ledger, "--epsilon", "3", "--reason", "more")
+    assert "epsilon 3, delta 0.000001" in said
+
+
+def test_a_plan_says_how_much_epsilon_is_needed(run, folder, tmp_path):
+    study = folder / "study.toml"
+    run("run", study, "--analysis", "kind")
+    assert "--units 4000" in run("plan", study)
+    guess = "\n[plan]\nunits = 400\nrepeats = 2\nguess = { harm = { no = 0.8, yes = 0.2 } }\n"
+    study.write_text(study.read_text() + guess)
+    picture = tmp_path / "plan.png"
+    out = run("plan", study, "--analysis", "harm", "--half-width", "0.1", "--plot", picture)
+    assert re.search(r"harm: for ± 0\.1: about epsilon 0\.\d", out)
+    assert "To pay now: epsilon 0.4, delta 0. Left in the budget: epsilon 0.5" in out
+    assert "it would leave epsilon 0.1" in out
+    assert picture.stat().st_size > 1000
+    hidden = study.read_text().replace("incidents.csv", "nowhere.csv")
+    study.write_text(hidden)
+    run("plan", study, "--analysis", "harm", "--repeats", 2)  # opens no data
+
+
+def test_init_reads_the_header_alone(run, folder, tmp_path):
+    table = folder / "mine.csv"
+    table.write_bytes(b'id,sex,age,"odd ""name"""\n\xff\xfe,secret,\x00,1\n')
+    study = folder / "mine.toml"
+    out = run("init", table, "-o", study)
+    assert "only the header" in out
+    text = study.read_text()
+    assert "secret" not in text
+    assert all(name in text for name in ("sex", "age", 'odd \\"name\\"'))
+    assert "Expected" in run("plan", study, ok=False)  # nothing is asked with a placeholder
+    assert "is there already" in run("init", table, "-o", study, ok=False)
+
+    codebook = tmp_path / "codebook.csv"
+    codebook.write_text(
+        "Name,Type,Levels,Low,High,Bounds,Default\n"
+        "sex,categorical,f|m,,,,f\n"
+        "age,integer,,18,100,,\n"
+        "ward,code,1; 2; 3,,,,\n"
+        'odd ""name"",real,,,,0..2.5,\n'.replace('""', '"')
+    )
+    study.unlink()
+    run("init", table, "-o", study, "--dictionary", codebook)
+    text = study.read_text().replace('# neighbours = "rep', 'neighbours = "rep')
+    text = text.replace("# epsilon", "epsilon").replace("# delta", "delta")
+    for key in ("[[analysis]]", "name =", "model =", "column =", "how ="):
+        text = text.replace(f"\n# {key}", f"\n{key}")
+    study.write_text(text)
+    assert "first" in run("plan", study)
+    columns = {column.name: column for column in Study.load(study).schema.columns}
+    assert columns["sex"] == tacit.Categorical("sex", ["f", "m"], default="f")
+    assert columns["age"] == tacit.Integer("age", 18, 100)
+    assert columns['odd "name"'] == tacit.Real('odd "name"', 0, 2.5)
+    assert "ward" not in columns
+
+    for line, says in (("sex,hat,,,,,", "Unknown type"), ("sex,categorical,,,,,", "line 2")):
+        codebook.write_text(f"name,type,levels,low,high,bounds,default\n{line}\n")
+        said = run("init", table, "-o", folder / "x.toml", "--dictionary", codebook, ok=False)
+        assert says in said
+
+
+@pytest.mark.parametrize("name", ["..", ".", "a/b", "a\\b", ".hidden", "x" * 101, "a\nb", "", "a:"])
+def test_names_that_are_no_folders_are_refused(run, folder, name):
+    study = folder / "study.toml"
+    text = study.read_text()
+    study.write_text(text.replace('name = "kind"\nmodel', f"name = {json.dumps(name)}\nmodel"))
+    assert "simple name" in run("run", study, ok=False)
+    assert not (folder / "incidents.ledger").exists()
