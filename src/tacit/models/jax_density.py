@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tacit.compile_cache import keep_programs
 from tacit.spec.columns import Categorical, Column, Integer, Real, Time, Tokens
 from tacit.spec.errors import ModelError
 from tacit.spec.schema import Schema
@@ -60,9 +61,10 @@ class Layout:
 
 def need_jax() -> None:
     try:
-        import jax  # noqa: F401
+        import jax
     except ImportError:
         raise ModelError("LogDensity needs JAX: pip install 'tacit[jax]'.") from None
+    keep_programs(jax)
 
 
 def number_of(column: Column, cell: Any) -> Any:

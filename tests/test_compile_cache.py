@@ -1,0 +1,54 @@
+"""Compiled programs are kept where nobody else can write, and nowhere if there is no such place."""
+
+import os
+import stat
+from types import SimpleNamespace
+
+import pytest
+
+from tacit.compile_cache import cache_folder, keep_programs
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("JAX_ENABLE_COMPILATION_CACHE", raising=False)
+    return tmp_path / "cache"
+
+
+class Config(SimpleNamespace):
+    def update(self, name, value):
+        setattr(self, name, value)
+
+
+def kept(already=None):
+    jax = SimpleNamespace(config=Config(jax_compilation_cache_dir=already))
+    keep_programs(jax)
+    return jax.config.jax_compilation_cache_dir
+
+
+def test_the_folder_is_the_users_alone(home):
+    old = os.umask(0)
+    try:
+        folder = cache_folder()
+    finally:
+        os.umask(old)
+    assert folder == home / "tacit" / "jax"
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert kept() == str(folder)
+    folder.chmod(0o777)
+    assert cache_folder() is None
+    assert kept() is None
+
+
+def test_what_the_user_said_stands(home, monkeypatch):
+    assert kept("/elsewhere") == "/elsewhere"
+    monkeypatch.setenv("JAX_ENABLE_COMPILATION_CACHE", "false")
+    assert kept() is None
+    assert not home.exists()
+
+
+def test_where_no_folder_can_be_made_there_is_none(home):
+    home.write_text("a file")
+    assert cache_folder() is None
+    assert kept() is None
