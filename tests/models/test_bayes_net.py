@@ -221,3 +221,15 @@ def test_intervals_hold_the_truth_as_often_as_they_say(neighbours, default, epsi
     slack = 0.02  # quantiles of 250 draws, and weak priors on what no one asked
     assert binom.cdf(hits, tried, 0.9 - slack) > 1e-6
     assert binom.sf(hits - 1, tried, 0.9 + slack) > 1e-6
+
+
+def test_a_level_that_is_none_is_said_in_predictions():
+    described = tacit.Schema(
+        tacit.Categorical("x", ["a", "b"]),
+        tacit.Categorical("y", ["no", "yes"]),
+        neighbours="replace_one",
+    )
+    rows = tacit.Public({"x": ["a", "b"] * 20, "y": ["no", "yes"] * 20}, described, seed=1)
+    fitted = tacit.fit(tacit.NaiveBayes("y", ["x"]), rows, tacit.Laplace(1), draws=20, chains=1)
+    with pytest.warns(tacit.errors.InferenceWarning, match="1 cells of 'x' .* 'z': .* as missing"):
+        fitted.predict({"x": ["z", None, "a"]})

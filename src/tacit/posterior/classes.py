@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from tacit.posterior.base import Posterior, column_of, tails
 from tacit.spec.columns import Categorical, Column
-from tacit.spec.errors import ModelError
+from tacit.spec.errors import InferenceWarning, ModelError
 
 
 class ClassPosterior(Posterior):
@@ -67,7 +68,17 @@ def codes_of(table: Mapping[str, Any], column: Column) -> np.ndarray:
     numbers = not isinstance(column.labels[0], str)
     known = {_text(label, numbers): code for code, label in enumerate(column.labels)}
     other = -1 if column.default is None else column.labels.index(column.default)
-    return np.array([known.get(_text(cell, numbers), other) for cell in cells], dtype=np.int64)
+    texts = [_text(cell, numbers) for cell in cells]
+    strange = [str(cell) for cell, text in zip(cells, texts) if text and text not in known]
+    if strange:
+        counted = "missing" if column.default is None else f"the default {column.default!r}"
+        warnings.warn(
+            f"{len(strange)} cells of {column.name!r} are none of its levels, such as "
+            f"{strange[0][:40]!r}: they count as {counted}.",
+            InferenceWarning,
+            stacklevel=2,
+        )
+    return np.array([known.get(text, other) for text in texts], dtype=np.int64)
 
 
 def values_of(table: Mapping[str, Any], column: Any) -> np.ndarray:
