@@ -13,10 +13,9 @@ from tacit.accounting.draws import (
     calibrate_range,
     chain_assumption,
     choice_range,
-    paths_range,
-    profiles_range,
     temperature,
 )
+from tacit.accounting.latent import paths_range, profiles_range
 from tacit.spec.hidden_states import Panel, StatePaths
 
 PANEL = Panel("r", "t", ("a", "b"))

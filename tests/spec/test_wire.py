@@ -18,6 +18,7 @@ from tacit import queries
 from tacit.spec.density import Points
 from tacit.spec.errors import TacitError
 from tacit.spec.hidden_states import Panel, StateChain, StatePaths, StateProfiles
+from tacit.spec.latent_tables import LatentTables
 from tacit.spec.mechanisms import MECHANISMS, mechanism_from_dict, mechanism_to_dict
 from tacit.spec.queries import QUERIES, query_from_dict
 from tacit.spec.sums import Bound
@@ -145,6 +146,13 @@ QUERY = {
     "StateProfiles": st.builds(
         lambda cells, prior: StateProfiles(PANEL, np.array(cells), 3, prior, 0.1),
         st.lists(st.lists(st.integers(0, 2), min_size=10, max_size=10), min_size=3, max_size=3),
+        POSITIVE,
+    ),
+    "LatentTables": st.builds(
+        lambda x, prior: LatentTables(
+            ("x",), [0.5, 0.5], (np.array([[x, 1 - x]] * 2),), ("x", "(weights)"), prior, 0.1
+        ),
+        st.floats(0.01, 0.99),
         POSITIVE,
     ),
     "StateChain": st.builds(

@@ -12,8 +12,6 @@ import math
 from dataclasses import replace
 from decimal import Decimal
 
-import numpy as np
-
 from tacit.accounting.bounded_range import exponential_epsilon, optimal_delta
 from tacit.accounting.calibrate import Calibration
 from tacit.accounting.gaussian import gaussian_epsilon, gaussian_mu
@@ -32,14 +30,13 @@ from tacit.spec.draws import (
     draw_grid,
 )
 from tacit.spec.errors import BudgetError
-from tacit.spec.hidden_states import Panel, StatePaths
 from tacit.spec.mechanisms import Exponential
 from tacit.spec.moments import Moments, bounds_of
 from tacit.spec.release import Noise
 from tacit.spec.schema import Schema
 from tacit.spec.sums import Bound
 
-_ROUNDING = 1 + 1e-12  # far more than the arithmetic here can lose
+ROUNDING = 1 + 1e-12  # far more than the arithmetic here can lose
 
 
 def draw_range(law: DrawLaw, schema: Schema) -> float:
@@ -48,10 +45,12 @@ def draw_range(law: DrawLaw, schema: Schema) -> float:
         case TruncatedDirichlet(prior=prior, truncation=least):
             # proof: draw-range. One row's log-probability lies between log a0 and the log of
             # what the other levels leave; a replaced row moves two of them, against each other.
-            pair = 2 * (one := _width(len(prior), least))
+            pair = 2 * (one := level_width(len(prior), least))
         case TruncatedTables(families=families, truncation=least):
             # proof: draw-tables-range. A row has a term in each family, and these add up.
-            one = math.fsum(_width(len(schema[family[-1]].labels), least) for family in families)
+            one = math.fsum(
+                level_width(len(schema[family[-1]].labels), least) for family in families
+            )
             pair = 2 * one
         case BoundedNormal(sd=sd, low=low, high=high):
             # proof: draw-normal-range
@@ -65,10 +64,10 @@ def draw_range(law: DrawLaw, schema: Schema) -> float:
         case BallRegression():
             return math.inf
     by_unit = pair if schema.neighbours == "replace_one" else one
-    return schema.max_rows_per_unit * by_unit * _ROUNDING
+    return schema.max_rows_per_unit * by_unit * ROUNDING
 
 
-def _width(levels: int, least: float) -> float:
+def level_width(levels: int, least: float) -> float:
     """The width of a level's log-probability where none is below `least`."""
     return math.log((1 - (levels - 1) * least) / least)
 
@@ -103,7 +102,7 @@ def draw_gradient(law: DrawLaw, schema: Schema) -> tuple[float, float]:
             # Of two rows the products z z' have opposite signs, and the targets add up.
             pair, curvature = longest * (longest * radius + 2) / sd**2, 1 / scale**2
     by_unit = pair if schema.neighbours == "replace_one" else one
-    return schema.max_rows_per_unit * by_unit * _ROUNDING, curvature
+    return schema.max_rows_per_unit * by_unit * ROUNDING, curvature
 
 
 def calibrate_draw(mechanism: Exponential, query: ConjugateDraw, schema: Schema) -> Calibration:
@@ -152,10 +151,10 @@ def by_range(mechanism: Exponential, span: float, draws: int, grid: float) -> Ca
     each = range_of_each(mechanism, draws)
     by = "bounded range, pure epsilon" if mechanism.delta == 0 else "bounded range, exact optimum"
     if span > each:
-        noise = Noise("draw", span / each * _ROUNDING, grid)
+        noise = Noise("draw", span / each * ROUNDING, grid)
         return Calibration((noise,), Budget(mechanism.epsilon, mechanism.delta), by)
     if mechanism.delta == 0:
-        spent = draws * span * _ROUNDING
+        spent = draws * span * ROUNDING
     else:  # proof: draw-together
         spent = exponential_epsilon(span, draws, float(mechanism.delta), adaptive=False)
     return Calibration((Noise("draw", 1.0, grid),), _at_most(mechanism, spent), by)
@@ -171,7 +170,7 @@ def gaussian_temperature(
     delta = float(mechanism.delta) * math.exp(-loss) * (1 - 1e-9)
     afforded = gaussian_mu(float(mechanism.epsilon) - 2 * loss, delta)
     # A tempered prior has less curvature, too: mu falls with the root of the temperature only.
-    temperature = (mu / afforded) ** (2 if temper_prior else 1) * _ROUNDING
+    temperature = (mu / afforded) ** (2 if temper_prior else 1) * ROUNDING
     if temperature > 1:
         return temperature, Budget(mechanism.epsilon, mechanism.delta)
     return 1.0, _at_most(mechanism, gaussian_epsilon(mu, delta) + 2 * loss)
@@ -185,7 +184,7 @@ def _at_most(mechanism: Exponential, spent: float) -> Budget:
 def range_of_each(mechanism: Exponential, draws: int) -> float:
     """The largest range of one draw that so many draws from one law can afford."""
     total, delta = float(mechanism.epsilon), float(mechanism.delta) * (1 - 1e-9)
-    plain = total / draws / _ROUNDING
+    plain = total / draws / ROUNDING
     if delta == 0:
         return plain
 
@@ -200,31 +199,13 @@ def range_of_each(mechanism: Exponential, draws: int) -> float:
     for _ in range(40):
         middle = (low + high) / 2
         low, high = (middle, high) if affordable(middle) else (low, middle)
-    return low / _ROUNDING
+    return low / ROUNDING
 
 
 def choice_range(bound: Bound, schema: Schema) -> float:
     """The range of a `Choice`: a unit's scores, and those that replace them, are in [0, clip]."""
     # proof: choice-range
-    return bound.clip * (2 if schema.neighbours == "replace_one" else 1) * _ROUNDING
-
-
-def paths_range(query: StatePaths, schema: Schema) -> float:
-    """The range of `StatePaths`: how much better one state can explain a row than another."""
-    # proof: paths-range. A row may lack an emission, so none takes anything away.
-    gaps = np.zeros((query.states, query.states))
-    for profile in query.profiles:
-        log = np.log(profile)
-        gaps += np.maximum(0.0, (log[:, None, :] - log[None, :, :]).max(axis=2))
-    return float(gaps.max()) * changed_rows(schema) * _ROUNDING
-
-
-def profiles_range(panel: Panel, truncation: float, schema: Schema) -> float:
-    """The range of `StateProfiles` and `StateChain`: all emissions of a row together."""
-    # proof: profiles-range. No level has a probability below truncation / levels.
-    levels = [len(schema[name].labels) for name in panel.emissions]
-    one = math.fsum(_width(k, truncation / k) for k in levels if k > 1)
-    return one * changed_rows(schema) * _ROUNDING
+    return bound.clip * (2 if schema.neighbours == "replace_one" else 1) * ROUNDING
 
 
 def changed_rows(schema: Schema) -> int:
@@ -236,14 +217,14 @@ def temperature(span: float, epsilon: Decimal) -> float:
     """The temperature at which a draw of this range costs at most epsilon; at least 1."""
     if not 0 <= span < math.inf:
         raise BudgetError(f"Expected a draw whose scores move by a bounded amount, not {span}.")
-    return max(1.0, span / float(epsilon) * _ROUNDING * _ROUNDING)
+    return max(1.0, span / float(epsilon) * ROUNDING * ROUNDING)
 
 
 def calibrate_range(mechanism: Exponential, span: float, *grids: float) -> Calibration:
     """One draw. Where temperature 1 is enough it costs what it costs, not what was offered."""
     scale = temperature(span, mechanism.epsilon)
     laws = tuple(Noise("draw", scale, grid) for grid in grids)
-    cost = _at_most(mechanism, span / scale * _ROUNDING)
+    cost = _at_most(mechanism, span / scale * ROUNDING)
     return Calibration(laws, cost, "bounded range, pure epsilon")
 
 

@@ -12,12 +12,8 @@ from typing import Any
 import numpy as np
 
 from tacit.accounting import Calibration
-from tacit.accounting.draws import (
-    calibrate_range,
-    chain_assumption,
-    paths_range,
-    profiles_range,
-)
+from tacit.accounting.draws import calibrate_range, chain_assumption
+from tacit.accounting.latent import paths_range, profiles_range
 from tacit.draws.conjugate import to_grid
 from tacit.draws.draw import FLOAT_DRAW, Draw, exponential, uniforms
 from tacit.laws import hidden_paths, truncated_dirichlet

@@ -257,3 +257,13 @@ def checked_truncation(truncation: Any, levels: int) -> float:
             f"since {levels} probabilities sum to one."
         )
     return float(truncation)
+
+
+def checked_share(truncation: Any) -> float:
+    """The smallest probability as a share of 1 / levels, as a float; there is no default."""
+    if not is_number(truncation) or not 1e-4 <= truncation <= 0.999:
+        raise QueryError(
+            "Expected truncation, the smallest probability of a level as a share of the same for "
+            f"all, from 1e-4 to 0.999, for example truncation=0.1; got {truncation!r}."
+        )
+    return float(truncation)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tacit.spec.checks import distinct_columns, doubles, is_number, number, set_fields, whole_number
+from tacit.spec.checks import distinct_columns, doubles, number, set_fields, whole_number
+from tacit.spec.draws import checked_share
 from tacit.spec.errors import QueryError
 from tacit.spec.wire import Record
 
@@ -149,13 +150,8 @@ def _keep_common(query: StateProfiles | StateChain) -> None:
     """Check and keep the panel, the states, the prior and the truncation, which has no default."""
     _check_panel(query.panel)
     whole_number(query.states, "states", most=MOST_STATES, error=QueryError)
-    truncation = query.truncation
-    if not is_number(truncation) or not 1e-4 <= truncation <= 0.999:
-        raise QueryError(
-            "Expected truncation, the smallest probability of a level as a share of the same for "
-            f"all, from 1e-4 to 0.999, for example truncation=0.1; got {truncation!r}."
-        )
-    set_fields(query, prior=number(query.prior, "prior", 1e-6, 1e9), truncation=float(truncation))
+    truncation = checked_share(query.truncation)
+    set_fields(query, prior=number(query.prior, "prior", 1e-6, 1e9), truncation=truncation)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from tacit.spec.draws import ConjugateDraw
 from tacit.spec.errors import QueryError
 from tacit.spec.hidden_states import StateChain, StatePaths, StateProfiles
 from tacit.spec.keys import Is, Key, name_of
+from tacit.spec.latent_tables import LatentTables
 from tacit.spec.logistic import LogisticDraw, LogisticMinimum
 from tacit.spec.moments import Moments
 from tacit.spec.sums import BoundedSum
@@ -93,6 +94,7 @@ Query = (
     | StatePaths
     | StateProfiles
     | StateChain
+    | LatentTables
 )
 QUERIES: Mapping[str, type[Query]] = {query.__name__: query for query in Query.__args__}
 
