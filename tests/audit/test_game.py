@@ -80,6 +80,9 @@ TITLES = (
     "profiles of hidden states, replace_one: temperature of add_remove",
     "chain of hidden states, its target, add_remove: half the temperature",
     "chain of hidden states, its target, replace_one: half the temperature",
+    "tables of latent classes, add_remove: range of one table of two",
+    "tables of latent classes, replace_one: temperature of add_remove",
+    "tables of latent classes, two rows a unit, replace_one: temperature of one row a unit",
 )
 # Beside each of them another game of its family stays: the same code under the other relation, or
 # with another mistake.
@@ -93,6 +96,8 @@ FURTHER = {
     "output perturbation, add_remove: noise for the mean of the losses",
     "chain of a log-likelihood, its target, replace_one: temperature of add_remove",
     "chain of hidden states, its target, add_remove: half the temperature",
+    "tables of latent classes, add_remove: range of one table of two",
+    "tables of latent classes, two rows a unit, replace_one: temperature of one row a unit",
 }
 
 

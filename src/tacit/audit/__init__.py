@@ -13,6 +13,7 @@ from tacit.audit.densities import density_games
 from tacit.audit.draws import coefficient_games, draw_games
 from tacit.audit.game import COLUMNS, DELTA, Game, Verdict, lower_bound, markdown, play
 from tacit.audit.hidden_states import state_games
+from tacit.audit.latent_tables import latent_games
 from tacit.audit.leases import step_games, variational_games
 from tacit.audit.logistic import logistic_games
 from tacit.audit.statistics import count_games, moment_games, sum_games
@@ -43,4 +44,5 @@ def games() -> list[Game]:
         *choice_games(),
         *density_games(),
         *state_games(),
+        *latent_games(),
     ]

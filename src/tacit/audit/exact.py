@@ -17,6 +17,7 @@ from scipy.stats import chi2, kstest
 
 from tacit.audit.game import Game, exact_game
 from tacit.draws.choice import ChoiceAnswer
+from tacit.draws.latent_tables import LatentAnswer
 from tacit.draws.states import StatesAnswer
 from tacit.spec.mechanisms import Exponential
 from tacit.spec.schema import Neighbours
@@ -100,7 +101,7 @@ def kolmogorov(drawn: np.ndarray, at: np.ndarray, log_density: np.ndarray) -> fl
     return float(kstest(drawn, lambda x: np.interp(x, at, below / below[-1])).pvalue)
 
 
-def temperature_of(resolved: ChoiceAnswer | StatesAnswer) -> float:
+def temperature_of(resolved: ChoiceAnswer | StatesAnswer | LatentAnswer) -> float:
     return resolved.calibrate(Exponential(1)).noise[0].scale
 
 
