@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 _TYPES: dict[str, type[Posterior]] = {}  # subclasses by name, for `load`
-_FEWEST = 4  # draws of a chain: with fewer nothing can be said of it
+_FEWEST = 8  # draws of a chain: ArviZ needs four of each half
 _LEAST_ESS, _LARGEST_R_HAT = 100, 1.05  # below and above which a chain has not mixed
 
 
