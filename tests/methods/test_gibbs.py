@@ -1,15 +1,17 @@
 """Private Gibbs sampling with a model of the test's own: questions and order, its price."""
 
 from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
 
 import tacit
 from tacit.methods import PrivateGibbs, suits
-from tacit.methods.gibbs import transitions
 from tacit.methods.method import Task
 from tacit.methods.run import run
+from tacit.models.hmm_gibbs import StateBlocks, sweep_of, transitions
 from tacit.spec.hidden_states import Panel, StateChain, StatePaths, StateProfiles
 from tacit.spec.mechanisms import Exponential
 from tests.conftest import without_note
@@ -22,9 +24,6 @@ class Given:
     releases: tuple
     sweeps: tuple = ()
 
-    def diagnosed(self):
-        return self
-
 
 class Hidden:
     """Two states over a small panel; its posteriors are what it was given."""
@@ -33,8 +32,11 @@ class Hidden:
         panel = Panel("region", "month", ("a",))
         return StateChain(panel, 2, 0.5, 2.0, truncation=truncation, sweeps=sweeps)
 
-    def chain_posterior(self, sweeps):
-        return Given((sweeps[-1].release,), tuple(sweeps))
+    def gibbs(self, schema, *, truncation):
+        return StateBlocks(self.state_chain(truncation=truncation, sweeps=1), schema)
+
+    def gibbs_posterior(self, release, kept):
+        return Given((release,), tuple(sweep_of(release, values, ("a",)) for values in kept))
 
     def posterior(self, release, **sampling):
         return Given((release,))
@@ -105,7 +107,6 @@ def test_states_and_profiles_are_drawn_in_turn_given_each_other():
             following = home.asked[i + 2][0].assignment
             np.testing.assert_array_equal(following.ravel(), seen.value)
     for sweep, (paths, seen) in zip(kept, home.asked[5::2]):
-        assert sweep.release is seen
         np.testing.assert_array_equal(sweep.path.ravel(), seen.value)
         np.testing.assert_array_equal(sweep.transition, paths.transition)
 
@@ -183,3 +184,141 @@ def test_what_cannot_be_drawn_is_refused_before_any_charge():
     assert home.remaining.epsilon == 50
     with pytest.raises(tacit.errors.ModelError):
         tacit.methods.PrivateGibbs(1, truncation=0.2, sweeps=0)
+
+
+# Latent classes and fields
+
+
+CLASSES = tacit.NaiveBayesMixture(2, ["region", "a"])
+FIELD = tacit.MarkovRandomField([("region", "a"), ("a", "month")])
+
+
+@pytest.mark.parametrize("delta", [0, "1e-6"])
+@pytest.mark.parametrize("scan", ["parallel", "systematic", "random"])
+def test_a_scan_says_which_blocks_are_drawn_together(scan, delta):
+    """One update a sweep in parallel, else one a block; all cost what was asked."""
+    home = Recorder()
+    how = PrivateGibbs(4, delta, truncation=0.2, sweeps=20, scan=scan)
+    posterior = run(how, CLASSES, home, seed=1)
+    names = ("(weights)", "region", "a")
+    drawn = [query.drawn for query, _ in home.asked]
+    match scan:
+        case "parallel":
+            assert drawn == [names] * 20
+        case "systematic":
+            assert drawn == [(name,) for name in names] * 20
+        case "random":
+            assert len(drawn) == 60
+            assert 1 < len(set(drawn[:20])) <= 3
+            assert drawn != [(name,) for name in names] * 20
+    assert 3.96 < 50 - float(home.remaining.epsilon) <= 4
+    for (before, release), (after, _) in zip(home.asked, home.asked[1:]):
+        tables = dict(zip(before.columns, before.probabilities), **{"(weights)": before.weights})
+        tables |= {block.name: release.table(block.name).value for block in release.blocks}
+        np.testing.assert_array_equal(after.weights, tables["(weights)"])
+        for name, table in zip(after.columns, after.probabilities):
+            np.testing.assert_array_equal(table, tables[name])
+    assert posterior.draws["weights"].shape == (1, 10, 2)
+    assert posterior.noise == "tempered"
+    assert {"ess", "r_hat"} <= set(posterior.summary().columns)
+    assert posterior.warnings  # ten draws
+    assert "T = " in str(posterior.certificate)
+    assert "wider than the posterior" in str(posterior.certificate)
+
+
+def test_block_after_block_is_cooler_where_there_is_a_delta():
+    """Ranges of a joint draw add up, and those of its parts in quadrature."""
+    heat = {}
+    for scan, delta in product((None, "parallel", "systematic"), (0, "1e-6")):
+        home = Recorder()
+        run(PrivateGibbs(4, delta, truncation=0.2, sweeps=40, scan=scan), CLASSES, home, seed=1)
+        heat[scan, delta] = home.asked[0][1].noise[0].scale
+    assert heat["parallel", 0] == pytest.approx(heat["systematic", 0], rel=1e-3)
+    ratio = heat["parallel", "1e-6"] / heat["systematic", "1e-6"]
+    assert ratio == pytest.approx(3**0.5, rel=0.05)
+    assert heat[None, 0] == heat["parallel", 0]
+    assert heat[None, "1e-6"] == heat["systematic", "1e-6"]
+
+
+@pytest.mark.parametrize("scan", ["systematic", "random"])
+def test_a_log_potential_is_drawn_given_the_others(scan):
+    home = Recorder()
+    posterior = run(PrivateGibbs(4, truncation=0.2, sweeps=2, scan=scan), FIELD, home, seed=1)
+    assert len(home.asked) == 2 * (4 + 6)
+    heats = {release.noise[0].scale for _, release in home.asked}
+    assert len(heats) == 1  # one target
+    assert f"T = {heats.pop():.4g} for " in str(posterior.certificate)
+    shapes = [posterior.draws[name].shape for name in posterior.draws]
+    assert shapes == [(1, 1, 2, 2), (1, 1, 2, 3)] * 2
+    np.testing.assert_allclose(posterior.draws["p(region,a)"].sum(), 1)
+
+
+def test_the_scores_of_a_log_potential_are_log_likelihoods():
+    """Against the sum over all rows there can be; and nothing is cut off."""
+    blocks, rng = FIELD.gibbs(SCHEMA, truncation=0.1), np.random.default_rng(1)
+    for at in range(len(blocks.names)):
+        theta = rng.choice(blocks.grid, len(blocks.names))
+        moved = np.tile(theta, (len(blocks.grid), 1))
+        moved[:, at] = blocks.grid
+        scores = moved @ np.eye(len(theta))[blocks.field.cell].sum(axis=1).T
+        log = scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)
+        inside = (blocks.field.cell == at).any(axis=1)
+        for rows, score in zip((inside, ~inside), blocks.scores(theta, at)):
+            expected = log[:, rows] - log[:, rows].min(axis=0)
+            np.testing.assert_allclose(expected, score[:, None] + 0 * expected, atol=1e-12)
+            assert score.max() <= blocks.clip
+
+
+def test_a_row_is_found_in_its_cell():
+    """What the wall adds up for each block, of rows whose numbers begin at 1, and missing ones."""
+    blocks = FIELD.gibbs(SCHEMA, truncation=0.1)
+    public = tacit.Public(DATA, SCHEMA)
+    values = blocks.start(np.random.default_rng(0))
+    rows = {("a", "month"): [("yes", 1), ("no", 1), ("no", 3), ("yes", 3)]}
+    rows["region", "a"] = [("r0", "yes"), ("r1", "no"), ("r1", "no"), ("r1", "yes")]
+    for at, name in enumerate(blocks.names):
+        query = blocks.query(values, (name,))
+        found = public.release(query.scores, tacit.Exact()).value
+        inside, outside = blocks.scores(values["theta"], at)
+        clique = blocks.cells[at][0]
+        each = [f"{','.join(clique)}[{','.join(map(str, row))}]" for row in rows[clique]]
+        expected = each.count(name) * inside + (4 - each.count(name)) * outside
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_what_cannot_be_sampled_is_refused_before_anything_is_paid():
+    wide = [tacit.Categorical(f"x{j}", range(9)) for j in range(5)]
+    many = tacit.Schema(*wide, neighbours="replace_one")
+    pairs = [(f"x{j}", f"x{j + 1}") for j in range(4)]
+    for held, model, options, words in (
+        (SCHEMA, FIELD, {"scan": "parallel"}, "depend on one another"),
+        (SCHEMA, Hidden(), {"scan": "parallel"}, "depend on one another"),
+        (SCHEMA, CLASSES, {"assume_converged": True}, "with an HMM alone"),
+        (SCHEMA, CLASSES, {"truncation": None}, "Expected truncation"),
+        (SCHEMA, FIELD, {"truncation": 2}, "Expected truncation"),
+        (many, tacit.MarkovRandomField(pairs), {}, "at most 20000 combinations"),
+    ):
+        method = PrivateGibbs(1, **{"truncation": 0.1, **options})
+        with pytest.raises(tacit.TacitError, match=words):
+            method.plan(Task(model, held))
+    for options in ({"scan": "hogwild"}, {"scan": "random", "assume_converged": True}):
+        with pytest.raises(tacit.errors.ModelError, match="scan"):
+            PrivateGibbs(1, truncation=0.1, **options)
+
+
+def test_topics_are_drawn_and_a_run_under_a_name_is_replayed(tmp_path):
+    """At temperature 1 two kinds of documents come apart; a second run asks for nothing."""
+    words = tacit.Tokens("words", ["u", "v", "x", "y"], max_length=6)
+    held = tacit.Schema(words, neighbours="replace_one")
+    texts = csr_matrix([[3, 3, 0, 0]] * 60 + [[0, 0, 3, 3]] * 60)
+    wall = tacit.Wall(texts, held, budget=tacit.Budget(10**5), ledger=tmp_path / "l.ledger")
+    how, model = PrivateGibbs(10**4, truncation=0.1, sweeps=12), tacit.LDA(2, alpha=0.5, eta=1.0)
+    with pytest.warns(tacit.errors.InferenceWarning):
+        found = [tacit.fit(model, wall, how, name="topics", progress=False) for _ in range(2)]
+    assert 0.99e4 < 10**5 - float(wall.remaining.epsilon) <= 10**4
+    first, again = found
+    np.testing.assert_array_equal(first.topics, again.topics)
+    shares = first.topics[:, :2].sum(axis=1)
+    assert sorted(shares.round()) == [0, 1]
+    assert "topics of words are assigned behind the wall" in str(first.certificate)
+    assert first.perplexity(texts) < 2.5

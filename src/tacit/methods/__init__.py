@@ -2,11 +2,11 @@
 
 Options of one name mean the same in every method. `epsilon` and `delta` are what all of it costs.
 `steps` is the length of a loop, of which each step is a question to the wall (in a draw by
-`OnePosteriorSample`, a proposal behind it); a Gibbs sampler has `sweeps`, of two questions each,
-and annealed importance sampling `runs` through `temperatures`. `draws` are released, where their
-number is part of the price. `sampling`, of `tacit.subsampling`, says who takes part in a step.
-`step_size` is how far a step goes, `candidates` how many points it may choose from, `initial` where
-the first begins, and `n_units` about how many units there are, where that is secret.
+`OnePosteriorSample`, a proposal behind it); a Gibbs sampler has `sweeps`, of a question for a
+block, and annealed importance sampling `runs` through `temperatures`. `draws` are released, where
+their number is part of the price. `sampling`, of `tacit.subsampling`, says who takes part in a
+step. `step_size` is how far a step goes, `candidates` how many points it may choose from, `initial`
+where the first begins, and `n_units` about how many units there are, where that is secret.
 
 A new method is one line more here: `fit`, `plan`, study files and the command line know what is
 imported below.

@@ -3,46 +3,56 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import Any, ClassVar
-
-import numpy as np
+from typing import Any, ClassVar, Literal, get_args
 
 from tacit.accounting.plans import largest_plan
 from tacit.methods.method import OneQuestion, Spending, Task, noted, tempered_note
 from tacit.spec.budget import Budget, Number
-from tacit.spec.checks import set_fields, whole_number
-from tacit.spec.hidden_states import StateChain, StatePaths, StateProfiles, Sweep
+from tacit.spec.checks import one_of, set_fields, whole_number
+from tacit.spec.errors import ModelError
+from tacit.spec.gibbs import GibbsBlocks, Values
+from tacit.spec.hidden_states import StateChain
 from tacit.spec.mechanisms import Exponential
 from tacit.spec.plan import Plan, Steps
 from tacit.spec.queries import Query
 from tacit.spec.release import Release
 
-_LEAST = 1e-12  # of a transition's probability
+Scan = Literal["parallel", "systematic", "random"]
+_NAMED = 3  # blocks whose temperatures a certificate gives one by one
 
 
 @dataclass(frozen=True)
 class PrivateGibbs(OneQuestion):
-    """Draw hidden states and their profiles in turn, both by the exponential mechanism.
+    """Draw a model's parameters block by block, each update by the exponential mechanism.
 
-    Foulds et al. (2016, section 4.1), with all paths of a sweep drawn at once, the range of the
-    scores in place of their bound, and bounded-range composition: 400 updates at epsilon 1 cost 96
-    and not 400. Every sweep is released. Draws are of a tempered posterior, wider than the
-    posterior itself: that is the price.
+    Foulds et al. (2016, section 4.1), with the range of the scores in place of their bound, and
+    bounded-range composition: 400 updates at epsilon 1 cost 96 and not 400. Every update is
+    released, so that the guarantee holds whether or not the chain has converged. Draws are of a
+    tempered posterior, wider than the posterior itself: that is the price.
+
+    States of an `HMM` are drawn all at once, and are public. The class of a row
+    (`NaiveBayesMixture`) and the topic of a word (`LDA`) are assigned behind the wall for each
+    update, and forgotten. A log potential (`MarkovRandomField`) is drawn from a grid.
 
     Parameters
     ----------
     epsilon, delta
         What all sweeps cost together, or with `assume_converged` the last one.
     truncation
-        The smallest probability of a level, as a share of 1 / levels. Smaller is more faithful,
-        at a higher temperature.
+        The smallest probability of a level, as a share of 1 / levels; log potentials lie within
+        log(1 / truncation) of 0. Smaller is more faithful, at a higher temperature.
     sweeps
-        How often states and profiles are drawn. The first half is not used.
+        How often every block is drawn. The first half is not used.
+    scan
+        "systematic": block after block. "random": a block drawn at random, as many times.
+        "parallel": all blocks in one update, where they are independent given the assignments.
+        Default: "parallel" where the model allows it with `delta=0`, else "systematic", which with
+        a delta has lower temperatures.
     assume_converged
-        Run the chain behind the wall and release its last sweep alone, as one posterior sample.
-        That costs (epsilon, delta) only if the chain had come close to its target: the certificate
-        lists this assumption, how close that delta allows, and what is left of the guarantee if
-        it fails.
+        Run the chain of an `HMM` behind the wall and release its last sweep alone, as one posterior
+        sample. That costs (epsilon, delta) only if the chain had come close to its target: the
+        certificate lists this assumption, how close that delta allows, and what is left of the
+        guarantee if it fails.
     """
 
     epsilon: Number | None = None
@@ -50,13 +60,18 @@ class PrivateGibbs(OneQuestion):
     _: KW_ONLY
     truncation: float | None = None
     sweeps: int | None = None
+    scan: Scan | None = None
     assume_converged: bool = False
 
-    needs: ClassVar[tuple[str, ...]] = ("state_chain",)
+    needs: ClassVar[tuple[str, ...]] = ("gibbs",)
 
     def __post_init__(self) -> None:
         default = 200 if self.assume_converged else 10
         sweeps = whole_number(self.sweeps, "sweeps", default, most=10**5)
+        if self.scan is not None:
+            one_of(self.scan, "scan", get_args(Scan), ModelError)
+            if self.assume_converged:
+                raise ModelError("Expected no scan= beside assume_converged=True.")
         set_fields(self, epsilon=self.mechanism.epsilon, delta=self.mechanism.delta, sweeps=sweeps)
 
     @property
@@ -64,89 +79,114 @@ class PrivateGibbs(OneQuestion):
         return Exponential(self.epsilon, self.delta)
 
     def query(self, task: Task) -> StateChain:
-        """The chain, as the wall runs it by itself; of one sweep where it does not."""
-        sweeps = self.sweeps if self.assume_converged else 1
-        return task.model.state_chain(truncation=self.truncation, sweeps=sweeps)
+        """The chain, as the wall runs it by itself."""
+        if not hasattr(task.model, "state_chain"):
+            raise ModelError(
+                "Expected assume_converged=True with an HMM alone, whose chain the wall runs, not "
+                f"with {type(task.model).__name__}."
+            )
+        return task.model.state_chain(truncation=self.truncation, sweeps=self.sweeps)
 
     def plan(self, task: Task) -> Spending:
         task.refuse_draws(self, "sweeps=")
         if self.assume_converged:
             return super().plan(task)
-        updates = 2 * (self.sweeps or 0)
+        state = self.start(task)
+        updates = state.each * (self.sweeps or 0)
         plan = largest_plan(
             lambda x: Plan(Steps(updates, Exponential(x)), delta=self.delta),
             Budget(self.epsilon, self.delta),
             task.schema.neighbours,
         )
-        return Spending((plan,), (self.query(task),))
+        return Spending((plan,), (self.ask(state),))
 
     def start(self, task: Task) -> Any:
         if self.assume_converged:
             return super().start(task)
-        chain, schema = self.query(task), task.schema
-        shape = len(schema[chain.panel.sequence].labels), len(schema[chain.panel.time].labels)
-        return GibbsState(task, chain, task.rng(0).integers(chain.states, size=shape))
+        blocks = task.model.gibbs(task.schema, truncation=self.truncation)
+        scan = self.scan
+        if scan is None:
+            scan = "parallel" if blocks.together and not self.delta else "systematic"
+        if scan == "parallel" and not blocks.together:
+            raise ModelError(
+                'Expected scan="systematic" or "random" for '
+                f"{type(task.model).__name__}, whose blocks depend on one another given the data."
+            )
+        return GibbsState(task, blocks, scan, blocks.start(task.rng(0)))
 
     def ask(self, state: Any) -> Query:
-        match state:
-            case GibbsState(chain=chain, profiles=None):
-                return StateProfiles(
-                    chain.panel, state.path, chain.states, chain.prior, chain.truncation
-                )
-            case GibbsState(chain=chain, profiles=tuple(profiles)):
-                return StatePaths(chain.panel, *state.transitions(), profiles)
-        return super().ask(state)
+        if not isinstance(state, GibbsState):
+            return super().ask(state)
+        rng, names = state.next()
+        return state.blocks.query(state.values, names, rng)
 
     def tell(self, state: Any, release: Release) -> Any:
-        match state:
-            case GibbsState(profiles=None):
-                found = tuple(release.table(block.name).value for block in release.blocks)
-                return replace(state, profiles=found, profiles_at=release.noise[0].scale)
-            case GibbsState(profiles=tuple(profiles)):
-                path = np.rint(release.value).astype(np.int64).reshape(state.path.shape)
-                state.kept.append(Sweep(release, path, *state.transitions(), profiles))
-                return replace(state, path=path, profiles=None)
-        return super().tell(state, release)
+        if not isinstance(state, GibbsState):
+            return super().tell(state, release)
+        rng, names = state.next()
+        values = state.blocks.read(state.values, names, rng, release)
+        state.temperatures.append((names, release.noise[0].scale))
+        if (state.step + 1) % state.each == 0:
+            state.kept.append(values)
+        return replace(state, values=values, step=state.step + 1, release=release)
 
     def posterior(self, state: Any) -> Any:
-        if self.assume_converged:
+        if not isinstance(state, GibbsState):
             found = super().posterior(state)
             return noted(found, tempered_note(state.release.noise[0].scale))
-        kept = state.kept[(self.sweeps or 0) // 2 :]
-        at = [sweep.release.noise[0].scale for sweep in kept]
+        half = (self.sweeps or 0) // 2
+        model = state.task.model
         return noted(
-            state.task.model.chain_posterior(kept).diagnosed(),
-            f"every one of the {2 * len(state.kept)} updates is public: the guarantee needs no "
-            "convergence",
-            f"the target is tempered, prior x likelihood^(1/T): T = {state.profiles_at:.4g} for "
-            f"profiles, and from {min(at):.4g} to {max(at):.4g} for states",
+            model.gibbs_posterior(state.release, state.kept[half:]),
+            f"every one of the {state.step} updates is public: the guarantee needs no convergence",
+            "the target is tempered, prior x likelihood^(1/T): T = "
+            + _temperatures(state.temperatures[half * state.each :]),
+            *getattr(model, "gibbs_notes", ()),
         )
 
 
 @dataclass(frozen=True)
 class GibbsState:
-    """Hidden states, and the profiles that were drawn for them, until new states are drawn."""
+    """The public state of the sampler, and what it was after each sweep."""
 
     task: Task
-    chain: StateChain
-    path: np.ndarray
-    profiles: tuple[np.ndarray, ...] | None = None
-    profiles_at: float = 1.0  # the temperature
-    kept: list[Sweep] = field(default_factory=list)
+    blocks: GibbsBlocks
+    scan: Scan
+    values: Values
+    step: int = 0
+    release: Release | None = None
+    kept: list[Values] = field(default_factory=list)
+    temperatures: list[tuple[tuple[str, ...], float]] = field(default_factory=list)
 
-    def transitions(self) -> tuple[np.ndarray, np.ndarray]:
-        """Probabilities of first and next states, drawn given the public path."""
-        rng = self.task.rng(1 + len(self.kept))
-        return transitions(self.path, self.chain.states, self.chain.transition_prior, rng)
+    @property
+    def each(self) -> int:
+        """Updates of a sweep."""
+        return 1 if self.scan == "parallel" else len(self.blocks.names)
+
+    def next(self) -> tuple[Any, tuple[str, ...]]:
+        """The next update's public randomness, and the blocks that it draws."""
+        rng, names = self.task.rng(1 + self.step), self.blocks.names
+        match self.scan:
+            case "parallel":
+                return rng, names
+            case "systematic":
+                return rng, (names[self.step % len(names)],)
+            case "random":
+                return rng, (names[int(rng.integers(len(names)))],)
 
 
-def transitions(
-    path: np.ndarray, states: int, prior: float, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
-    """First and next states' probabilities given public paths."""
-    moves = np.full((states + 1, states), prior)
-    np.add.at(moves[states], path[:, 0], 1)
-    np.add.at(moves, (path[:, :-1].ravel(), path[:, 1:].ravel()), 1)
-    drawn = np.maximum(rng.standard_gamma(moves), 1e-300)
-    drawn = np.maximum(drawn / drawn.sum(axis=1, keepdims=True), _LEAST)
-    return drawn[states], drawn[:states]
+def _temperatures(found: list[tuple[tuple[str, ...], float]]) -> str:
+    """The temperatures of each block's updates in words, of many blocks together."""
+    by: dict[tuple[str, ...], list[float]] = {}
+    for names, scale in found:
+        by.setdefault(names, []).append(scale)
+    if len(by) > _NAMED:
+        return f"{_span([scale for _, scale in found])} for {len(by)} blocks"
+    if len(by) == 1 and len(next(iter(by))) > 1:
+        return f"{_span(next(iter(by.values())))} for all blocks"
+    return ", and ".join(f"{_span(scales)} for {names[0]}" for names, scales in by.items())
+
+
+def _span(scales: list[float]) -> str:
+    ends = [f"{end(scales):.4g}" for end in (min, max)]
+    return ends[0] if ends[0] == ends[1] else f"from {ends[0]} to {ends[1]}"

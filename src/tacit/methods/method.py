@@ -13,7 +13,7 @@ What `needs` names in a model (* and then `posterior(release, draws=, chains=, s
     gradients(schema) -> Gradients
     derivatives(schema) -> Derivatives, or None for more than 30 parameters
     walk(schema) -> Walk, and walk_posterior(release, theta)
-    state_chain(truncation=, sweeps=) -> StateChain *, and chain_posterior(sweeps)
+    gibbs(schema, truncation=) -> GibbsBlocks, and gibbs_posterior(release, kept)
     design(schema, squares=True) -> Design, and vector_posterior(release, theta, noise), features,
         target, prior_scale
     variational(schema, setting) -> Variational, and

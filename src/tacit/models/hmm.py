@@ -12,10 +12,12 @@ from scipy.special import gammaln
 from tacit.infer.hmm import Cells, HiddenDraws, Priors, draw_hidden_states, relabelled
 from tacit.infer.noise import Law
 from tacit.models.checks import check_answers, concentration, names_of, refuse_draws
+from tacit.models.hmm_gibbs import StateBlocks, sweep_of
 from tacit.posterior.hidden_states import STATE, HiddenStatesPosterior
 from tacit.spec.checks import one_of, set_fields, whole_number
 from tacit.spec.columns import Label
 from tacit.spec.errors import ModelError
+from tacit.spec.gibbs import Values
 from tacit.spec.hidden_states import Panel, StateChain, Sweep
 from tacit.spec.queries import Counts
 from tacit.spec.release import Release
@@ -127,6 +129,15 @@ class HMM:
         return StateChain(
             panel, self.n_states, self.prior, self.prior_transition, truncation, sweeps
         )
+
+    def gibbs(self, schema: Schema, *, truncation: Any) -> StateBlocks:
+        """Return the blocks of a Gibbs sampler through the wall: profiles, and states."""
+        return StateBlocks(self.state_chain(truncation=truncation, sweeps=1), schema)
+
+    def gibbs_posterior(self, release: Release, kept: Sequence[Values]) -> HiddenStatesPosterior:
+        """Return the plug-in posterior of what a Gibbs sampler drew, with its diagnosis."""
+        sweeps = [sweep_of(release, values, tuple(self.emissions)) for values in kept]
+        return self.chain_posterior(sweeps).diagnosed()
 
     def chain_posterior(self, sweeps: Sequence[Sweep]) -> HiddenStatesPosterior:
         """Return the plug-in posterior of the public sweeps of a private chain."""

@@ -7,9 +7,10 @@ al. (2020). With noise, pilot queries give initial topics and every step is deno
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from scipy.special import digamma
@@ -18,10 +19,13 @@ from tacit.infer.denoise import denoised, denoised_sizes
 from tacit.infer.topics import exceeds_noise_edge, factors
 from tacit.kernels.mixing import exp_digamma, flush_denormals
 from tacit.models.checks import keep_numbers
+from tacit.models.latent_gibbs import LatentBlocks, latent_note, matched
+from tacit.posterior.base import Posterior
 from tacit.posterior.topics import TopicPosterior
 from tacit.spec.checks import one_of, set_fields, whole_number
 from tacit.spec.columns import Tokens
 from tacit.spec.errors import ModelError
+from tacit.spec.gibbs import Values
 from tacit.spec.kernels import Kernel
 from tacit.spec.plan import Poisson
 from tacit.spec.release import Release
@@ -93,6 +97,33 @@ class LDA:
             spread=parameters.spread.T,
             words=_documents(release.schema).vocabulary,
         )
+
+    gibbs_notes = (latent_note("topics of words"),)
+
+    def gibbs(self, schema: Schema, *, truncation: Any) -> LatentBlocks:
+        """Return the only block of a Gibbs sampler through the wall: all topics."""
+        column = _documents(schema)
+        alpha = np.full(self.n_topics, self.alpha)
+        levels = {column.name: len(column.vocabulary)}
+        return LatentBlocks(levels, self.n_topics, float(self.eta or 0), truncation, alpha)
+
+    def gibbs_posterior(self, release: Release, kept: Sequence[Values]) -> TopicPosterior:
+        """Return the mean and standard deviation of what a Gibbs sampler drew, and its diagnosis.
+
+        How many words a topic has is not known: all sizes are 1.
+        """
+        column = _documents(release.schema)
+        topics = matched(kept, (column.name,))[column.name]
+        chain = Posterior.from_draws(self, release, {"topics": topics}, {"topics": {}})
+        made = TopicPosterior.from_parameters(
+            self,
+            release,
+            Sampling(draws=len(topics), chains=1, seed=0),
+            weight=topics.mean(axis=0),
+            spread=topics.std(axis=0),
+            words=column.vocabulary,
+        )
+        return replace(made, noise="tempered").warned(chain.diagnosed().warnings)
 
 
 class Topics(NamedTuple):

@@ -11,10 +11,12 @@ import numpy as np
 
 from tacit.infer.random_field import check_states, draw_field
 from tacit.models.checks import keep_numbers
+from tacit.models.field_gibbs import THETA, FieldBlocks, tables_of
 from tacit.posterior import FieldPosterior
 from tacit.posterior.network import margin_name, potential_name
 from tacit.spec.checks import set_fields
 from tacit.spec.errors import ModelError
+from tacit.spec.gibbs import Values
 from tacit.spec.queries import Counts
 from tacit.spec.release import Release
 from tacit.spec.sampling import Sampling, SamplingOptions
@@ -77,6 +79,26 @@ class MarkovRandomField:
                 labels[name(clique)] = {column: release.schema[column].labels for column in clique}
         draws["rows"] = rows
         return FieldPosterior.of(self, release, how, draws, labels=labels, predicted=predicted)
+
+    def gibbs(self, schema: Schema, *, truncation: Any) -> FieldBlocks:
+        """Return the blocks of a Gibbs sampler through the wall: each log potential."""
+        levels = {name: len(schema[name].labels) for name in self.columns}
+        return FieldBlocks.of(levels, self.cliques, self.prior_scale, truncation, schema)
+
+    def gibbs_posterior(self, release: Release, kept: Sequence[Values]) -> FieldPosterior:
+        """Return the plug-in posterior of what a Gibbs sampler drew, with its diagnosis.
+
+        It is of rows that have a value in every column: the others say nothing.
+        """
+        labels: dict[str, Any] = {}
+        for name in (margin_name, potential_name):
+            for clique in self.cliques:
+                labels[name(clique)] = {column: release.schema[column].labels for column in clique}
+        levels = {name: len(release.schema[name].labels) for name in self.columns}
+        theta = np.array([values[THETA] for values in kept])
+        margins, potentials = tables_of(levels, self.cliques, theta)
+        draws = dict(zip(labels, [*margins, *potentials], strict=True))
+        return FieldPosterior.from_draws(self, release, draws, labels).diagnosed()
 
     def log_prior(self, draws: Mapping[str, np.ndarray], release: Release) -> np.ndarray:
         """The log density of the prior at draws of the log potentials."""

@@ -16,10 +16,13 @@ from scipy.special import digamma
 
 from tacit.infer.denoise import class_sums
 from tacit.models.checks import features_of, keep_numbers, names_of
+from tacit.models.latent_gibbs import LatentBlocks, latent_note, matched
 from tacit.posterior.latent import MixturePosterior
 from tacit.spec.checks import set_fields, whole_number
 from tacit.spec.columns import Categorical
+from tacit.spec.gibbs import Values
 from tacit.spec.kernels import Kernel
+from tacit.spec.latent_tables import WEIGHTS
 from tacit.spec.release import Release
 from tacit.spec.sampling import Sampling
 from tacit.spec.schema import Schema
@@ -108,6 +111,26 @@ class NaiveBayesMixture:
             draws[f"p({column.name})"] = _dirichlet(each.levels[:, order, a:b], rng)
             labels[f"p({column.name})"] = component | {column.name: column.levels}
         return MixturePosterior.of(self, release, sampling, draws, labels=labels)
+
+    gibbs_notes = (latent_note("classes of rows"),)
+
+    def gibbs(self, schema: Schema, *, truncation: Any) -> LatentBlocks:
+        """Return the blocks of a Gibbs sampler through the wall: weights, and each feature."""
+        columns = features_of(schema, self.features, Categorical)
+        levels = {column.name: len(column.levels) for column in columns}
+        return LatentBlocks(levels, self.n_components, self.prior, truncation)
+
+    def gibbs_posterior(self, release: Release, kept: Sequence[Values]) -> MixturePosterior:
+        """Return the plug-in posterior of what a Gibbs sampler drew, with its diagnosis."""
+        found = matched(kept, self.features)
+        order = np.argsort(-found[WEIGHTS].mean(axis=0), kind="stable")
+        component = {"component": range(self.n_components)}
+        draws = {"weights": found[WEIGHTS][:, order]}
+        labels: dict[str, Any] = {"weights": component}
+        for name in self.features:
+            draws[f"p({name})"] = found[name][:, order]
+            labels[f"p({name})"] = component | {name: release.schema[name].labels}
+        return MixturePosterior.from_draws(self, release, draws, labels).diagnosed()
 
     def _posterior(self, sums: Sums, first: np.ndarray, *draws: Any) -> _Dirichlets:
         rows, cells = class_sums(sums.values["sum"], float(sums.sd["sum"]), first, *draws)
