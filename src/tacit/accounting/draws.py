@@ -17,12 +17,13 @@ import numpy as np
 from tacit.accounting.bounded_range import exponential_epsilon, optimal_delta
 from tacit.accounting.calibrate import Calibration
 from tacit.accounting.gaussian import gaussian_epsilon, gaussian_mu
-from tacit.laws import bounded_rates
+from tacit.laws import bounded_normals, bounded_rates
 from tacit.spec.budget import Budget, round_up
 from tacit.spec.density import DensityDraw, Points
 from tacit.spec.draws import (
     GRID,
     BallRegression,
+    BoundedMeanSd,
     BoundedNormal,
     BoundedRate,
     ConjugateDraw,
@@ -34,12 +35,13 @@ from tacit.spec.draws import (
 from tacit.spec.errors import BudgetError
 from tacit.spec.hidden_states import Panel, StatePaths
 from tacit.spec.mechanisms import Exponential
-from tacit.spec.moments import Moments, bounds_of
+from tacit.spec.moments import Moments, bounds_of, scale_of
 from tacit.spec.release import Noise
 from tacit.spec.schema import Schema
 from tacit.spec.sums import Bound
 
 _ROUNDING = 1 + 1e-12  # far more than the arithmetic here can lose
+_CANCELLING = 1 + 1e-6  # where log-likelihoods of points are taken from each other
 
 
 def draw_range(law: DrawLaw, schema: Schema) -> float:
@@ -58,6 +60,10 @@ def draw_range(law: DrawLaw, schema: Schema) -> float:
             least, most = bounds_of(schema[law.column])
             one = max(_spread(x, low, high) for x in (least, most)) / (2 * sd**2)
             pair = max((high - low) * (most - least) / sd**2, one)
+        case BoundedMeanSd():
+            # proof: draw-mean-sd-range
+            one, pair = bounded_normals.ranges(*scaled_ends(law, schema))
+            one, pair = one * _CANCELLING, pair * _CANCELLING
         case BoundedRate(family=family):
             # proof: draw-rate-range. Over the very points that can be drawn.
             _, cap = bounds_of(schema[law.column])
@@ -66,6 +72,16 @@ def draw_range(law: DrawLaw, schema: Schema) -> float:
             return math.inf
     by_unit = pair if schema.neighbours == "replace_one" else one
     return schema.max_rows_per_unit * by_unit * _ROUNDING
+
+
+def scaled_ends(
+    law: BoundedMeanSd, schema: Schema
+) -> tuple[tuple[float, float], tuple[float, float]]:
+    """The ends of the mean and of the standard deviation, on the column's scale of -1 to 1."""
+    middle, half = scale_of(schema[law.column])
+    low, high = ((end - middle) / half for end in law.mean)
+    least, most = (end / half for end in law.sd)
+    return (low, high), (least, most)
 
 
 def _width(levels: int, least: float) -> float:
@@ -87,7 +103,7 @@ def draw_gradient(law: DrawLaw, schema: Schema) -> tuple[float, float]:
     Infinite where the posterior is not strongly log-concave whatever the data.
     """
     match law:
-        case TruncatedDirichlet() | TruncatedTables() | BoundedRate():
+        case TruncatedDirichlet() | TruncatedTables() | BoundedMeanSd() | BoundedRate():
             return math.inf, 1.0
         case BoundedNormal(sd=sd, prior=(_, prior_sd), low=low, high=high):
             # proof: draw-normal-gradient

@@ -16,12 +16,19 @@ from typing import Any
 import numpy as np
 
 from tacit.accounting import Calibration
-from tacit.accounting.draws import calibrate_draw, draw_range
+from tacit.accounting.draws import calibrate_draw, draw_range, scaled_ends
 from tacit.draws.draw import FLOAT_DRAW, PER_ONE, Draw, exponential, uniforms
-from tacit.laws import ball_normal, bounded_rates, truncated_dirichlet, truncated_normal
+from tacit.laws import (
+    ball_normal,
+    bounded_normals,
+    bounded_rates,
+    truncated_dirichlet,
+    truncated_normal,
+)
 from tacit.spec.draws import (
     MOST_LEVELS,
     BallRegression,
+    BoundedMeanSd,
     BoundedNormal,
     BoundedRate,
     ConjugateDraw,
@@ -110,6 +117,10 @@ class ConjugateAnswer(Draw):
                     least, most = (0, PER_ONE) if bounded else (-_FAR, _FAR)
                     drawn = sample(*law, query.draws, uniform)
                     return np.clip(np.rint(drawn * PER_ONE), least, most).astype(np.int64)
+                case BoundedMeanSd():
+                    log = mean_sd_weights(query, self.moments(statistic), temperature, self.schema)
+                    sds, means = bounded_normals.sample(log, query.draws, uniform)
+                    return np.concatenate([means, sds * bounded_normals.SD_STEP])
                 case BoundedRate():
                     log = rate_weights(query, self.moments(statistic), temperature, self.schema)
                     return bounded_rates.sample(log, query.draws, uniform)
@@ -129,7 +140,7 @@ class ConjugateAnswer(Draw):
     def moments(self, statistic: Statistic) -> np.ndarray:
         """The moments' matrix, number of rows in its corner, from their integers."""
         law = self.query.law
-        assert isinstance(law, BoundedNormal | BoundedRate | BallRegression)
+        assert isinstance(law, BoundedNormal | BoundedMeanSd | BoundedRate | BallRegression)
         return moment_values(resolve_moments(moments_of(law), self.schema), statistic)
 
 
@@ -152,6 +163,10 @@ def resolve_draw(query: ConjugateDraw, schema: Schema) -> ConjugateAnswer:
             resolve_moments(moments_of(law), schema)
             _check_comparable(law, *scale_of(schema[law.column]))
             blocks = (Block("mean", (each,)),)
+        case BoundedMeanSd() as law:
+            resolve_moments(moments_of(law), schema)
+            _check_mean_sd(law, schema)
+            blocks = (Block("mean", (each,)), Block("sd", (each,)))
         case BoundedRate() as law:
             resolve_moments(moments_of(law), schema)
             _check_rates(law, schema)
@@ -206,6 +221,28 @@ def _check_comparable(law: BoundedNormal, middle: float, half: float) -> None:
         raise QueryError("Expected low, high and the prior's mean nearer to the column's bounds.")
 
 
+def _check_mean_sd(law: BoundedMeanSd, schema: Schema) -> None:
+    """Refuse ends and priors next to which doubles could not tell what one row does."""
+    (low, high), (least, most) = scaled_ends(law, schema)
+    bounds, (_, half) = bounds_of(schema[law.column]), scale_of(schema[law.column])
+    prior_mean, _, prior_sd, _ = law.prior
+    if not bounds[0] <= law.mean[0] < law.mean[1] <= bounds[1] or high - low < 0.01:
+        raise QueryError(
+            f"Expected mean={law.mean} within the bounds {bounds} of {law.column!r}, its ends at "
+            "least half a hundredth of their width apart."
+        )
+    if not (least >= 0.002 and 1.01 * least <= most <= 10):
+        raise QueryError(
+            f"Expected sd={law.sd} from {0.002 * half:g} to {10 * half:g}, one end at least a "
+            "hundredth above the other."
+        )
+    if not (bounds[0] <= prior_mean <= bounds[1] and 0 < prior_sd <= 2 * half):
+        raise QueryError(
+            f"Expected the prior's mean within the bounds {bounds} of {law.column!r}, and its sd "
+            f"up to their width, got {law.prior}."
+        )
+
+
 def _check_rates(law: BoundedRate, schema: Schema) -> None:
     """Refuse columns without a cap above 0, and rates that no value within it speaks for."""
     low, cap = bounds_of(schema[law.column])
@@ -217,11 +254,15 @@ def _check_rates(law: BoundedRate, schema: Schema) -> None:
         raise QueryError(f"Expected low={law.low} and high={law.high} nearer to {scale:g}.")
 
 
-def moments_of(law: BoundedNormal | BoundedRate | BallRegression) -> Moments:
+def moments_of(law: BoundedNormal | BoundedMeanSd | BoundedRate | BallRegression) -> Moments:
     """The statistics that a law needs."""
-    if isinstance(law, BoundedNormal | BoundedRate):
-        return Moments((law.column,), degree=1)
-    return Moments((*law.features, law.target))
+    match law:
+        case BoundedNormal() | BoundedRate():
+            return Moments((law.column,), degree=1)
+        case BoundedMeanSd():
+            return Moments((law.column,))
+        case BallRegression():
+            return Moments((*law.features, law.target))
 
 
 def concentration(query: ConjugateDraw, counts: np.ndarray, temperature: float) -> np.ndarray:
@@ -251,6 +292,36 @@ def normal_law(
     prior, row = 1 / (prior_sd**2 * kept), 1 / (temperature * law.sd**2)
     gradient = wide * (prior * (prior_mean - origin) + row * away)
     return float(gradient), float(wide**2 * (prior + row * rows))
+
+
+def mean_sd_weights(
+    query: ConjugateDraw, moments: np.ndarray, temperature: float, schema: Schema
+) -> np.ndarray:
+    """The log-weight of each standard deviation and mean that can be drawn, shape (sd, mean)."""
+    law = query.law
+    assert isinstance(law, BoundedMeanSd)
+    means, sds = bounded_normals.points(*scaled_ends(law, schema))
+    base = mean_sd_base(query, means, sds, temperature, schema)
+    # proof: draw-mean-sd-range. Relative to one public point, so that no large number hides a row.
+    row, column = np.unravel_index(int(base.argmax()), base.shape)
+    at = int(row), int(column)
+    constant, linear, square = bounded_normals.coefficients(means, sds, at)
+    data = moments[0, 0] * constant + moments[0, 1] * linear + moments[1, 1] * square
+    return (base - base[at]) + data / temperature
+
+
+def mean_sd_base(
+    query: ConjugateDraw, means: np.ndarray, sds: np.ndarray, temperature: float, schema: Schema
+) -> np.ndarray:
+    """The log-weight without data at points (sd, mean) of equal distances and equal ratios."""
+    law = query.law
+    assert isinstance(law, BoundedMeanSd)
+    middle, half = scale_of(schema[law.column])
+    mean, mean_rows, sd, sd_rows = law.prior
+    log_sd, precision = np.log(sds)[:, None], 1 / sds[:, None] ** 2
+    away = mean_rows * (means - (mean - middle) / half) ** 2 + sd_rows * (sd / half) ** 2
+    prior = -(sd_rows + 2) * log_sd - 0.5 * away * precision
+    return log_sd + prior / (temperature if query.temper_prior else 1.0)
 
 
 def rate_weights(
