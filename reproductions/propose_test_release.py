@@ -8,6 +8,7 @@ this is what it costs where it stands beside one that does, and what a test of c
 from __future__ import annotations
 
 import math
+import sys
 
 import numpy as np
 
@@ -34,7 +35,7 @@ def error(n: int, epsilon: float, bound: float, repeats: int = 400, seed: int = 
 
 
 def margin(epsilon: float) -> float:
-    """How many outliers a test must allow for: what Laplace noise exceeds with probability delta."""
+    """How many outliers a test forgives: what Laplace noise exceeds with probability delta."""
     return math.log(1 / (2 * DELTA)) / epsilon
 
 
@@ -53,15 +54,17 @@ def curvature_temperatures(least: float, epsilon: float) -> tuple[float, float]:
 
 
 def main() -> None:
-    print("n, epsilon: rmse with bounds +-100, +-6, +-6 after a test for half of epsilon; margin")
+    say = sys.stdout.write
+    say("n, epsilon: rmse with bounds +-100, +-6, +-6 after a test for half of epsilon; margin\n")
     for n in (1000, 10_000):
         for epsilon in (1.0, 4.0):
-            errors = [error(n, *at) for at in ((epsilon, FAR), (epsilon, NEAR), (epsilon / 2, NEAR))]
-            print(n, epsilon, *(f"{e:.3f}" for e in errors), f"{margin(epsilon / 2):.0f} rows")
-    print("rows, epsilon: temperature by the prior's curvature, and with the rows' own")
+            ways = (epsilon, FAR), (epsilon, NEAR), (epsilon / 2, NEAR)
+            errors = " ".join(f"{error(n, *way):.3f}" for way in ways)
+            say(f"{n} {epsilon:g} {errors} {margin(epsilon / 2):.0f} rows\n")
+    say("rows: temperature at epsilon 1 by the prior's curvature, and with the rows' own\n")
     for n in (1000, 5000, 50_000):
         alone, known = curvature_temperatures(n / 3 / 0.3**2, 1.0)
-        print(n, 1.0, f"{alone:.0f} {known:.1f}")
+        say(f"{n} {alone:.0f} {known:.1f}\n")
 
 
 if __name__ == "__main__":

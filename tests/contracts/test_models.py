@@ -210,8 +210,6 @@ DRAWN = {
     "GammaPoisson": (EXAMPLES["GammaPoisson"], None, 0),
     "GammaExponential": (EXAMPLES["GammaExponential"], (0.01, 1.0), 0),
 }
-# Their posterior is the draws that were paid for, and no others.
-TEMPERED = ("NaiveBayes", "BayesNet")
 
 
 def drawn(name, neighbours, options, n=600, *, several=False, **sampling):
@@ -224,8 +222,7 @@ def drawn(name, neighbours, options, n=600, *, several=False, **sampling):
     if several:
         how = tacit.OnePosteriorSample(2, 1e-6, draws=3, truncation=truncation, temper_prior=True)
     capped = {"max_units": 2000, **options} if neighbours == "add_remove" else options
-    given = {"draws": None, "chains": None} if name in TEMPERED else {"draws": 20}
-    return fit(model, how, neighbours, capped, n, **{**given, **sampling})
+    return fit(model, how, neighbours, capped, n, **{"draws": 20, **sampling})
 
 
 def test_every_model_that_can_be_drawn_is_listed():

@@ -108,6 +108,6 @@ def test_several_columns_are_refused_with_advice():
     schema = tacit.Schema(tacit.Real("x", -1, 1), tacit.Real("y", -1, 1), neighbours="replace_one")
     home = tacit.Wall({"x": [0.0], "y": [0.0]}, schema, budget=tacit.Budget(1), ledger=":memory:")
     model = tacit.MultivariateNormalModel(["x", "y"])
-    with pytest.raises(tacit.errors.ModelError, match="for a draw, write .* tacit.LogDensity"):
+    with pytest.raises(tacit.errors.ModelError, match=r"for a draw, write .* tacit\.LogDensity"):
         tacit.fit(model, home, tacit.OnePosteriorSample(1, truncation=(0.1, 1)))
     assert home.remaining.epsilon == 1
