@@ -9,8 +9,9 @@ from scipy.stats import ks_2samp, kstest
 
 import tacit
 from tacit.accounting.draws import draw_range
-from tacit.draws.conjugate import mean_sd_weights, rate_weights, resolve_draw, to_grid
+from tacit.draws.conjugate import rate_weights, resolve_draw, to_grid
 from tacit.draws.draw import uniforms
+from tacit.draws.mean_sd import mean_sd_weights
 from tacit.methods.method import Task
 from tacit.spec.draws import GRID
 from tacit.wall.noise import os_entropy

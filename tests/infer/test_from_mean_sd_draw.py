@@ -6,7 +6,7 @@ from scipy.special import logsumexp
 from scipy.stats import chi2
 
 import tacit
-from tacit.draws.conjugate import mean_sd_weights
+from tacit.draws.mean_sd import mean_sd_weights
 from tacit.infer.conjugate import NormalPrior, draw_mean_and_covariance
 from tacit.infer.from_mean_sd_draw import DrawnMeanSd, simulated
 from tacit.testing import simulated_release

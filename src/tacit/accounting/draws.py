@@ -1,9 +1,8 @@
 """How far one unit moves the scores of a draw, and the temperature that this asks for.
 
-Two theorems serve. Bounded range, of the exponential mechanism: the largest minus the smallest
-change of a score over all outcomes, divided by the temperature, is the epsilon of one draw. And a
-draw from a strongly log-concave law is as private as Gaussian noise (Gopi, Lee and Liu 2022), if
-one unit changes the gradient of its logarithm by a bounded amount.
+By bounded range, the largest minus the smallest change of a score over all outcomes, divided by the
+temperature, is the epsilon of one draw. By Gopi, Lee and Liu (2022) a strongly log-concave draw is
+as private as Gaussian noise, if one unit changes its log-density's gradient by a bounded amount.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import numpy as np
 from tacit.accounting.bounded_range import exponential_epsilon, optimal_delta
 from tacit.accounting.calibrate import Calibration
 from tacit.accounting.gaussian import gaussian_epsilon, gaussian_mu
-from tacit.laws import bounded_normals, bounded_rates
+from tacit.laws import bounded_normals, bounded_rates, truncated_dirichlet
 from tacit.spec.budget import Budget, round_up
 from tacit.spec.density import DensityDraw, Points
 from tacit.spec.draws import (
@@ -31,17 +30,17 @@ from tacit.spec.draws import (
     TruncatedDirichlet,
     TruncatedTables,
     draw_grid,
+    scaled_ends,
 )
 from tacit.spec.errors import BudgetError
 from tacit.spec.hidden_states import Panel, StatePaths
 from tacit.spec.mechanisms import Exponential
-from tacit.spec.moments import Moments, bounds_of, scale_of
+from tacit.spec.moments import Moments, bounds_of
 from tacit.spec.release import Noise
 from tacit.spec.schema import Schema
 from tacit.spec.sums import Bound
 
 _ROUNDING = 1 + 1e-12  # far more than the arithmetic here can lose
-_CANCELLING = 1 + 1e-6  # where log-likelihoods of points are taken from each other
 
 
 def draw_range(law: DrawLaw, schema: Schema) -> float:
@@ -50,10 +49,13 @@ def draw_range(law: DrawLaw, schema: Schema) -> float:
         case TruncatedDirichlet(prior=prior, truncation=least):
             # proof: draw-range. One row's log-probability lies between log a0 and the log of
             # what the other levels leave; a replaced row moves two of them, against each other.
-            pair = 2 * (one := _width(len(prior), least))
+            pair = 2 * (one := truncated_dirichlet.width(len(prior), least))
         case TruncatedTables(families=families, truncation=least):
             # proof: draw-tables-range. A row has a term in each family, and these add up.
-            one = math.fsum(_width(len(schema[family[-1]].labels), least) for family in families)
+            one = math.fsum(
+                truncated_dirichlet.width(len(schema[family[-1]].labels), least)
+                for family in families
+            )
             pair = 2 * one
         case BoundedNormal(sd=sd, low=low, high=high):
             # proof: draw-normal-range
@@ -63,7 +65,6 @@ def draw_range(law: DrawLaw, schema: Schema) -> float:
         case BoundedMeanSd():
             # proof: draw-mean-sd-range
             one, pair = bounded_normals.ranges(*scaled_ends(law, schema))
-            one, pair = one * _CANCELLING, pair * _CANCELLING
         case BoundedRate(family=family):
             # proof: draw-rate-range. Over the very points that can be drawn.
             _, cap = bounds_of(schema[law.column])
@@ -72,21 +73,6 @@ def draw_range(law: DrawLaw, schema: Schema) -> float:
             return math.inf
     by_unit = pair if schema.neighbours == "replace_one" else one
     return schema.max_rows_per_unit * by_unit * _ROUNDING
-
-
-def scaled_ends(
-    law: BoundedMeanSd, schema: Schema
-) -> tuple[tuple[float, float], tuple[float, float]]:
-    """The ends of the mean and of the standard deviation, on the column's scale of -1 to 1."""
-    middle, half = scale_of(schema[law.column])
-    low, high = ((end - middle) / half for end in law.mean)
-    least, most = (end / half for end in law.sd)
-    return (low, high), (least, most)
-
-
-def _width(levels: int, least: float) -> float:
-    """The width of a level's log-probability where none is below `least`."""
-    return math.log((1 - (levels - 1) * least) / least)
 
 
 def _spread(x: float, low: float, high: float) -> float:
@@ -166,7 +152,7 @@ def _rows_are_public(law: BoundedNormal, schema: Schema) -> bool:
 def by_range(mechanism: Exponential, span: float, draws: int, grid: float) -> Calibration:
     """So many draws of one law, by the range of its log-likelihood."""
     each = range_of_each(mechanism, draws)
-    by = "bounded range, pure epsilon" if mechanism.delta == 0 else "bounded range, exact optimum"
+    by = "bounded range, " + ("pure epsilon" if mechanism.delta == 0 else "exact optimum")
     if span > each:
         noise = Noise("draw", span / each * _ROUNDING, grid)
         return Calibration((noise,), Budget(mechanism.epsilon, mechanism.delta), by)
@@ -201,8 +187,7 @@ def _at_most(mechanism: Exponential, spent: float) -> Budget:
 def range_of_each(mechanism: Exponential, draws: int) -> float:
     """The largest range of one draw that so many draws from one law can afford."""
     total, delta = float(mechanism.epsilon), float(mechanism.delta) * (1 - 1e-9)
-    plain = total / draws / _ROUNDING
-    if delta == 0:
+    if (plain := total / draws / _ROUNDING) and delta == 0:
         return plain
 
     def affordable(each: float) -> bool:
@@ -239,7 +224,7 @@ def profiles_range(panel: Panel, truncation: float, schema: Schema) -> float:
     """The range of `StateProfiles` and `StateChain`: all emissions of a row together."""
     # proof: profiles-range. No level has a probability below truncation / levels.
     levels = [len(schema[name].labels) for name in panel.emissions]
-    one = math.fsum(_width(k, truncation / k) for k in levels if k > 1)
+    one = math.fsum(truncated_dirichlet.width(k, truncation / k) for k in levels if k > 1)
     return one * changed_rows(schema) * _ROUNDING
 
 
@@ -280,8 +265,7 @@ def calibrate_density(mechanism: Exponential, query: DensityDraw, schema: Schema
         left = mechanism.delta / 2
         given = Exponential(mechanism.epsilon, mechanism.delta - left)
         calibration = by_range(given, span, query.draws, GRID)
-        paid = Budget(calibration.cost.epsilon, mechanism.delta)
-        calibration = replace(calibration, cost=paid)
+        calibration = replace(calibration, cost=Budget(calibration.cost.epsilon, mechanism.delta))
     count = query.steps + (query.draws - 1) * max(1, query.steps // 2)
     # proof: density-converged. The steps of the chain have no guarantee of their own.
     near = _converged(Budget(calibration.cost.epsilon, left), "the law that is paid for")

@@ -22,12 +22,12 @@ from tacit.audit.game import DELTA, Game, Scores, Table, attack, exact_game
 from tacit.draws.conjugate import (
     ConjugateAnswer,
     concentration,
-    mean_sd_weights,
     normal_law,
     rate_weights,
     regression_law,
     resolve_draw,
 )
+from tacit.draws.mean_sd import mean_sd_weights
 from tacit.laws import bounded_normals, truncated_normal
 from tacit.laws.truncated_dirichlet import log_kernel
 from tacit.sources.data import open_data

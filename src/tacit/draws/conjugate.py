@@ -16,8 +16,10 @@ from typing import Any
 import numpy as np
 
 from tacit.accounting import Calibration
-from tacit.accounting.draws import calibrate_draw, draw_range, scaled_ends
+from tacit.accounting.draws import calibrate_draw, draw_range
 from tacit.draws.draw import FLOAT_DRAW, PER_ONE, Draw, exponential, uniforms
+from tacit.draws.mean_sd import check_mean_sd, mean_sd_weights
+from tacit.draws.scales import check_comparable, check_rates
 from tacit.laws import (
     ball_normal,
     bounded_normals,
@@ -39,7 +41,7 @@ from tacit.spec.draws import (
 )
 from tacit.spec.errors import QueryError
 from tacit.spec.keys import labels_of, name_of
-from tacit.spec.moments import Moments, bounds_of, scale_of
+from tacit.spec.moments import Moments, scale_of
 from tacit.spec.queries import Counts
 from tacit.spec.release import Axis, Block, Noise
 from tacit.spec.schema import Schema
@@ -50,9 +52,7 @@ from tacit.wall.statistics.statistic import Statistic
 from tacit.wall.steps.lease import Loaded
 
 _FAR = 2.0**60  # multiples of the grid, for a mean without bounds, within 64 bits
-_LEAST = 1e-4
 _MOST_NUMBERS = 10**7
-_MOST_CAP = 1e5
 
 
 @dataclass(frozen=True)
@@ -161,15 +161,15 @@ def resolve_draw(query: ConjugateDraw, schema: Schema) -> ConjugateAnswer:
             blocks = _tables(law, each, Counts(families), schema)
         case BoundedNormal() as law:
             resolve_moments(moments_of(law), schema)
-            _check_comparable(law, *scale_of(schema[law.column]))
+            check_comparable(law, *scale_of(schema[law.column]))
             blocks = (Block("mean", (each,)),)
         case BoundedMeanSd() as law:
             resolve_moments(moments_of(law), schema)
-            _check_mean_sd(law, schema)
+            check_mean_sd(law, schema)
             blocks = (Block("mean", (each,)), Block("sd", (each,)))
         case BoundedRate() as law:
             resolve_moments(moments_of(law), schema)
-            _check_rates(law, schema)
+            check_rates(law, schema)
             blocks = (Block("rate", (each,)),)
         case BallRegression(features=features) as law:
             resolve_moments(moments_of(law), schema)
@@ -196,62 +196,6 @@ def _tables(law: TruncatedTables, each: Axis, counts: Counts, schema: Schema) ->
     if numbers > _MOST_NUMBERS:
         raise QueryError(f"Expected at most {_MOST_NUMBERS} numbers in all draws, not {numbers}.")
     return blocks
-
-
-def _check_comparable(law: BoundedNormal, middle: float, half: float) -> None:
-    """Refuse scales so far from the column's own that doubles could not tell them apart."""
-    mean, spread = law.prior
-    sizes = {"sd": law.sd, "the prior's sd": spread}
-    if law.bounded:
-        sizes["high - low"] = law.high - law.low
-    for what, size in sizes.items():
-        if not _LEAST * half <= size <= half / _LEAST:
-            raise QueryError(f"Expected {what}={size} within 10,000 times the column's bounds.")
-    if not law.bounded:
-        if abs(mean - middle) > min(half, spread) / _LEAST:
-            raise QueryError(
-                "Expected the prior's mean nearer to the column's bounds: within 10,000 times "
-                "half their width, and the prior's sd."
-            )
-        return
-    # The data's gradient is added to the prior's: it must not drown in the last digit of their sum.
-    if law.high - law.low > spread / _LEAST:
-        raise QueryError(f"Expected high - low of at most 10,000 times the prior's sd in {law}.")
-    if max(abs(x - middle) for x in (law.low, law.high, mean)) > half / _LEAST:
-        raise QueryError("Expected low, high and the prior's mean nearer to the column's bounds.")
-
-
-def _check_mean_sd(law: BoundedMeanSd, schema: Schema) -> None:
-    """Refuse ends and priors next to which doubles could not tell what one row does."""
-    (low, high), (least, most) = scaled_ends(law, schema)
-    bounds, (_, half) = bounds_of(schema[law.column]), scale_of(schema[law.column])
-    prior_mean, _, prior_sd, _ = law.prior
-    if not bounds[0] <= law.mean[0] < law.mean[1] <= bounds[1] or high - low < 0.01:
-        raise QueryError(
-            f"Expected mean={law.mean} within the bounds {bounds} of {law.column!r}, its ends at "
-            "least half a hundredth of their width apart."
-        )
-    if not (least >= 0.002 and 1.01 * least <= most <= 10):
-        raise QueryError(
-            f"Expected sd={law.sd} from {0.002 * half:g} to {10 * half:g}, one end at least a "
-            "hundredth above the other."
-        )
-    if not (bounds[0] <= prior_mean <= bounds[1] and 0 < prior_sd <= 2 * half):
-        raise QueryError(
-            f"Expected the prior's mean within the bounds {bounds} of {law.column!r}, and its sd "
-            f"up to their width, got {law.prior}."
-        )
-
-
-def _check_rates(law: BoundedRate, schema: Schema) -> None:
-    """Refuse columns without a cap above 0, and rates that no value within it speaks for."""
-    low, cap = bounds_of(schema[law.column])
-    counts = law.family == "poisson"
-    if low != 0 or not 0 < cap <= _MOST_CAP or (counts and cap % 1):
-        raise QueryError(f"Expected {law.column!r} to go from 0 to a cap of at most {_MOST_CAP:g}.")
-    scale = cap if counts else 1 / cap
-    if not 1e-6 * scale <= law.low < law.high <= 1e6 * scale:
-        raise QueryError(f"Expected low={law.low} and high={law.high} nearer to {scale:g}.")
 
 
 def moments_of(law: BoundedNormal | BoundedMeanSd | BoundedRate | BallRegression) -> Moments:
@@ -292,36 +236,6 @@ def normal_law(
     prior, row = 1 / (prior_sd**2 * kept), 1 / (temperature * law.sd**2)
     gradient = wide * (prior * (prior_mean - origin) + row * away)
     return float(gradient), float(wide**2 * (prior + row * rows))
-
-
-def mean_sd_weights(
-    query: ConjugateDraw, moments: np.ndarray, temperature: float, schema: Schema
-) -> np.ndarray:
-    """The log-weight of each standard deviation and mean that can be drawn, shape (sd, mean)."""
-    law = query.law
-    assert isinstance(law, BoundedMeanSd)
-    means, sds = bounded_normals.points(*scaled_ends(law, schema))
-    base = mean_sd_base(query, means, sds, temperature, schema)
-    # proof: draw-mean-sd-range. Relative to one public point, so that no large number hides a row.
-    row, column = np.unravel_index(int(base.argmax()), base.shape)
-    at = int(row), int(column)
-    constant, linear, square = bounded_normals.coefficients(means, sds, at)
-    data = moments[0, 0] * constant + moments[0, 1] * linear + moments[1, 1] * square
-    return (base - base[at]) + data / temperature
-
-
-def mean_sd_base(
-    query: ConjugateDraw, means: np.ndarray, sds: np.ndarray, temperature: float, schema: Schema
-) -> np.ndarray:
-    """The log-weight without data at points (sd, mean) of equal distances and equal ratios."""
-    law = query.law
-    assert isinstance(law, BoundedMeanSd)
-    middle, half = scale_of(schema[law.column])
-    mean, mean_rows, sd, sd_rows = law.prior
-    log_sd, precision = np.log(sds)[:, None], 1 / sds[:, None] ** 2
-    away = mean_rows * (means - (mean - middle) / half) ** 2 + sd_rows * (sd / half) ** 2
-    prior = -(sd_rows + 2) * log_sd - 0.5 * away * precision
-    return log_sd + prior / (temperature if query.temper_prior else 1.0)
 
 
 def rate_weights(

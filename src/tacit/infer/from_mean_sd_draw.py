@@ -14,13 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import logsumexp
 
-from tacit.accounting.draws import scaled_ends
 from tacit.infer.conjugate import NormalPrior, draw_mean_and_covariance, log_normal_prior
 from tacit.infer.from_draw import chain_draws
 from tacit.infer.latent_sum import RowsSeen
 from tacit.laws import bounded_normals
 from tacit.laws.truncated_normal import log_mass
-from tacit.spec.draws import BoundedMeanSd, ConjugateDraw
+from tacit.spec.draws import BoundedMeanSd, ConjugateDraw, scaled_ends
 from tacit.spec.moments import scale_of
 from tacit.spec.release import Release
 from tacit.spec.sampling import Sampling

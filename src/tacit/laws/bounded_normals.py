@@ -16,6 +16,7 @@ from tacit.laws.uniform import Array, Uniform
 
 MEANS, SDS = 2**12, 2**9  # steps from the smallest to the largest
 SD_STEP = MEANS // SDS  # in multiples of the grid that both leave on
+_CANCELLING = 1 + 1e-6  # where log-likelihoods of points are taken from each other
 _SCAN = 2**12  # steps from -1 to 1 in the search for the range
 
 Ends = tuple[float, float]
@@ -57,8 +58,8 @@ def ranges(mean: Ends, sd: Ends) -> tuple[float, float]:
         corners = [(m - c) / s**2 for m in mean for s in sd]
         spreads.append(gap * (np.maximum.reduce(corners) - np.minimum.reduce(corners)))
     between = (2 / _SCAN) ** 2 / (8 * least**2)
-    one = float((top - bottom).max()) + between
-    return one, max(float(np.max(spreads)) + between, one)
+    one = (float((top - bottom).max()) + between) * _CANCELLING
+    return one, max((float(np.max(spreads)) + between) * _CANCELLING, one)
 
 
 def sample(log_weights: Array, draws: int, uniform: Uniform) -> tuple[Array, Array]:

@@ -40,10 +40,10 @@ class OnePosteriorSample(OneQuestion):
         smallest and the largest (default: from the column's cap). For a linear regression, the
         radius of its scaled coefficients. A logistic one needs none, given a delta: its draws are
         where Langevin chains end, which is private at every step (Bok, Su and Altschuler 2024). For
-        it too, and for a model given by its log-likelihood, a radius, (low, high) for every parameter, or `Points`,
-        `Box` or `Ball` of `tacit.queries`. Points, and 1,001 of them for an interval of one
-        parameter, are drawn from exactly; otherwise a chain runs behind the wall, and the guarantee
-        assumes that it converged.
+        it too, and for a model given by its log-likelihood, a radius, (low, high) for every
+        parameter, or `Points`, `Box` or `Ball` of `tacit.queries`. Points, and 1,001 of them for an
+        interval of one parameter, are drawn from exactly; otherwise a chain runs behind the wall,
+        and the guarantee assumes that it converged.
     temper_prior
         Flatten the prior too, as the papers do.
     width

@@ -23,6 +23,8 @@ from tacit.spec.checks import (
 )
 from tacit.spec.errors import QueryError
 from tacit.spec.keys import Is, Key
+from tacit.spec.moments import scale_of
+from tacit.spec.schema import Schema
 from tacit.spec.wire import Record
 
 GRID = 2.0**-40  # of released draws
@@ -282,6 +284,16 @@ class ConjugateDraw(Record):
             )
         whole_number(self.draws, "draws", most=MOST_DRAWS, error=QueryError)
         one_of(self.temper_prior, "temper_prior", (True, False))
+
+
+def scaled_ends(
+    law: BoundedMeanSd, schema: Schema
+) -> tuple[tuple[float, float], tuple[float, float]]:
+    """The ends of the mean and of the standard deviation, on the column's scale of -1 to 1."""
+    middle, half = scale_of(schema[law.column])
+    low, high = ((end - middle) / half for end in law.mean)
+    least, most = (end / half for end in law.sd)
+    return (low, high), (least, most)
 
 
 def draw_grid(law: DrawLaw) -> float:
