@@ -4,6 +4,7 @@ from tacit.spec.choice import Choice
 from tacit.spec.density import Ball, Box, DensityDraw, Likelihood, Points
 from tacit.spec.draws import (
     BallRegression,
+    BoundedMeanSd,
     BoundedNormal,
     BoundedRate,
     ConjugateDraw,
@@ -24,6 +25,7 @@ __all__ = [
     "Ball",
     "BallRegression",
     "Bound",
+    "BoundedMeanSd",
     "BoundedNormal",
     "BoundedRate",
     "BoundedSum",

@@ -12,7 +12,13 @@ from tacit.accounting import exponential_epsilon
 from tacit.accounting.draws import calibrate_draw, draw_range, range_of_each
 from tacit.laws.bounded_rates import statistics
 from tacit.spec.columns import Categorical, Integer, Real
-from tacit.spec.draws import BoundedRate, ConjugateDraw, TruncatedDirichlet, TruncatedTables
+from tacit.spec.draws import (
+    BoundedMeanSd,
+    BoundedRate,
+    ConjugateDraw,
+    TruncatedDirichlet,
+    TruncatedTables,
+)
 from tacit.spec.errors import BudgetError
 from tacit.spec.mechanisms import Exponential
 from tacit.spec.plan import Steps
@@ -127,6 +133,29 @@ def test_the_range_of_a_rate_is_the_largest_over_all_units(law, column, rows):
         worst = max(np.ptp(one - other) for one in changes for other in others)
         assert worst <= claimed
         assert worst == pytest.approx(claimed, rel=1e-5)  # points of a coarser list
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+@pytest.mark.parametrize(
+    ("mean", "sd"),
+    [((-3.0, 5.0), (0.6, 4.0)), ((-1.0, 2.0), (0.5, 2.5)), ((4.5, 4.9), (1.2, 1.3)),
+     ((1.3, 1.36), (3.0, 12.0))],
+)  # fmt: skip
+def test_the_range_of_a_mean_and_an_sd_is_the_largest_over_all_units(mean, sd, rows):
+    """A unit's rows have any values or none; points are a coarser list with the same ends."""
+    law = BoundedMeanSd("x", (1.0, 0.01, 0.8, 0.5), mean, sd)
+    means, sds = np.meshgrid(np.linspace(*mean, 61), np.geomspace(*sd, 121))
+    values = np.linspace(-3, 5, 41)
+    logs = [(-np.log(sds) - (x - means) ** 2 / (2 * sds**2)).ravel() for x in values]
+    worst = {
+        "add_remove": rows * max(np.ptp(log) for log in logs),
+        "replace_one": rows * max(np.ptp(one - other) for one, other in product(logs, logs)),
+    }
+    worst["replace_one"] = max(worst.values())  # a missing value
+    for relation in RELATIONS:
+        claimed = draw_range(law, described(Real("x", -3, 5), relation, rows))
+        assert worst[relation] <= claimed
+        assert worst[relation] == pytest.approx(claimed, rel=1e-3)
 
 
 def _largest(counts, least):

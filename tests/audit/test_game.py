@@ -61,6 +61,8 @@ TITLES = (
     "Dirichlet draw, replace_one: temperature of add_remove",
     "draw of a network's tables, add_remove: half the temperature",
     "draw of a network's tables, replace_one: temperature of add_remove",
+    "draw of a mean and an sd, add_remove: half the temperature",
+    "draw of a mean and an sd, replace_one: temperature of add_remove",
     "draw of a rate of counts, add_remove: half the temperature",
     "draw of a rate of counts, replace_one: half the temperature",
     "draw of a rate of waits, add_remove: half the temperature",

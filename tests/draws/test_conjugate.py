@@ -5,12 +5,13 @@ from decimal import Decimal
 import numpy as np
 import pytest
 from scipy.special import betainc
-from scipy.stats import kstest
+from scipy.stats import ks_2samp, kstest
 
 import tacit
 from tacit.accounting.draws import draw_range
 from tacit.draws.conjugate import rate_weights, resolve_draw, to_grid
 from tacit.draws.draw import uniforms
+from tacit.draws.mean_sd import mean_sd_weights
 from tacit.methods.method import Task
 from tacit.spec.draws import GRID
 from tacit.wall.noise import os_entropy
@@ -318,15 +319,13 @@ def test_senseless_tables_cost_nothing(law, says):
 def test_a_network_of_other_families_is_refused():
     model = tacit.NaiveBayes("x", ["y"])
     home = tacit.Public({"x": ["a"], "y": ["no"]}, network(), seed=1)
-    posterior = tacit.fit(model, home, tacit.OnePosteriorSample(1, draws=3, truncation=0.05))
-    assert posterior.noise == "tempered"
+    how = tacit.OnePosteriorSample(1, draws=3, truncation=0.05)
+    posterior = tacit.fit(model, home, how, draws=3, chains=1, noise="plugin")
     assert list(posterior.draws) == ["p(x)", "p(y|x)"]
     (release,) = posterior.releases
     np.testing.assert_array_equal(posterior.flat("p(y|x)"), release.table("x & y").value)
     with pytest.raises(tacit.errors.ModelError, match="answers"):
         tacit.BayesNet({"x": [], "y": []}).posterior(release)
-    with pytest.raises(tacit.errors.ModelError, match="Expected no draws="):
-        tacit.fit(model, home, tacit.OnePosteriorSample(1, truncation=0.05), draws=5)
     with pytest.raises(tacit.errors.ModelError, match=r"truncation=0\.05"):
         tacit.fit(model, home, tacit.OnePosteriorSample(1))
 
@@ -345,9 +344,9 @@ def test_rates_are_drawn_near_the_posterior_at_temperature_one(family):
     query = tacit.OnePosteriorSample(1, truncation=(0.05, 10), draws=1000).query(
         Task(model, home.schema)
     )
-    drawn = model.posterior(home.release(query, tacit.Exact()))
+    release = home.release(query, tacit.Exact())
+    drawn = model.posterior(release, noise="plugin", draws=1000, chains=1)
     exact = tacit.fit(model, home, tacit.Exact(), seed=2, draws=2000)
-    assert drawn.noise == "tempered"
     assert kstest(drawn.flat(), exact.flat()).pvalue > 1e-6
     with pytest.raises(tacit.errors.ModelError, match="answers"):
         tacit.GammaPoisson("y").posterior(home.release(query, tacit.Exact()))
@@ -421,3 +420,77 @@ def test_tables_that_cannot_be_counted_are_refused_before_they_are_paid_for():
         with pytest.raises(tacit.errors.QueryError, match="at most 60 columns"):
             wall.release(query, how)
     assert wall.remaining.epsilon == 1
+
+
+BOTH = tacit.queries.BoundedMeanSd("x", (0.2, 2.0, 0.3, 3.0), (0.0, 1.0), (0.2, 1.0))
+
+
+def both(neighbours="replace_one"):
+    return tacit.Schema(tacit.Real("x", 0, 1, default=0.5), neighbours=neighbours)
+
+
+def test_a_mean_and_an_sd_are_drawn_from_the_posterior_at_temperature_one():
+    """Against the conjugate law of the same rows, kept between the same ends by rejection."""
+    rows = np.linspace(0.1, 0.8, 30)
+    home = tacit.Public({"x": rows}, both(), seed=3)
+    release = home.release(tacit.queries.ConjugateDraw(BOTH, draws=1000), tacit.Exact())
+    mean = release.table("mean").value
+    sd = 0.2 * 5 ** release.table("sd").value
+    rng, n = np.random.default_rng(5), len(rows)
+    kappa, centre = n + 2, (rows.sum() + 2 * 0.2) / (n + 2)
+    beta = 3 * 0.3**2 + (rows**2).sum() + 2 * 0.2**2 - kappa * centre**2
+    variance = beta / 2 / rng.standard_gamma((n + 3) / 2, 40_000)
+    means = centre + np.sqrt(variance / kappa) * rng.standard_normal(40_000)
+    kept = (variance >= 0.04) & (variance <= 1) & (means >= 0) & (means <= 1)
+    # points are 1/4096 and a third of a percent apart
+    assert ks_2samp(mean, means[kept]).pvalue > 1e-6
+    assert ks_2samp(sd, np.sqrt(variance[kept])).pvalue > 1e-6
+
+
+@pytest.mark.parametrize(("neighbours", "temper"), [("replace_one", False), ("add_remove", True)])
+def test_no_neighbours_of_many_rows_lose_more_than_is_charged(neighbours, temper):
+    """The wall's own weights, of few rows and of a billion, at all corners and between."""
+    query = tacit.queries.ConjugateDraw(BOTH, temper_prior=temper)
+    described = both(neighbours)
+    calibration = resolve_draw(query, described).calibrate(tacit.queries.Exponential(0.5))
+    scale, charged = calibration.noise[0].scale, float(calibration.cost.epsilon)
+    rows = [np.array([1.0, u, u * u]) for u in (-1.0, 0.25, 1.0)]
+
+    def log_law(n, total, squares):
+        moments = np.array([[n, total], [total, squares]])
+        log = mean_sd_weights(query, moments, scale, described)
+        log -= log.max()
+        return (log - np.log(np.exp(log).sum()))[::32, ::256]
+
+    worst = 0.0
+    for many in (0, 10**9):
+        for kind in rows[:: 2 if many else 3]:  # no rows are of one kind
+            laws = [log_law(*(many * kind + row)) for row in rows]
+            rest = [log_law(*(many * kind))] if neighbours == "add_remove" else laws
+            worst = max(*(np.abs(a - b).max() for a in laws for b in rest), worst)
+    # against a law that is all at one end, nearly all that is charged
+    assert 0.95 * charged < worst <= charged
+
+
+@pytest.mark.parametrize(
+    ("law", "says"),
+    [
+        (("x", (0.2, 2.0, 0.3), (0.0, 1.0), (0.2, 1.0)), "4 numbers for prior"),
+        (("x", (0.2, 0.0, 0.3, 1.0), (0.0, 1.0), (0.2, 1.0)), "rows of 1e-6"),
+        (("x", (0.2, 1e9, 0.3, 1.0), (0.0, 1.0), (0.2, 1.0)), "rows of 1e-6"),
+        (("x", (9.0, 2.0, 0.3, 1.0), (0.0, 1.0), (0.2, 1.0)), "prior's mean"),
+        (("x", (0.2, 2.0, 1e-3, 1e6), (0.0, 2.0), (0.2, 1.0)), "within the bounds"),
+        (("x", (0.2, 2.0, 0.3, 1.0), (0.0, 1e-4), (0.2, 1.0)), "apart"),
+        (("x", (0.2, 2.0, 0.3, 1.0), (0.0, 1.0), (1e-9, 1.0)), "one end"),
+        (("x", (0.2, 2.0, 0.3, 1.0), (0.0, 1.0), (0.2, 0.2)), "rising ends"),
+        (("x", (0.2, 2.0, 0.3, 1.0), (0.0, 1.0), (0.2, np.inf)), "finite"),
+    ],
+)
+def test_senseless_means_and_sds_cost_nothing(law, says):
+    home = tacit.Wall({"x": [0.5]}, both(), budget=tacit.Budget(9), ledger=":memory:")
+    with pytest.raises(tacit.errors.QueryError, match=says):
+        home.release(
+            tacit.queries.ConjugateDraw(tacit.queries.BoundedMeanSd(*law)),
+            tacit.queries.Exponential(1),
+        )
+    assert home.remaining.epsilon == 9

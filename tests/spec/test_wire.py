@@ -76,6 +76,13 @@ RATE = st.builds(
     POSITIVE,
     st.just(2e3),
 )
+MEAN_SD = st.builds(
+    queries.BoundedMeanSd,
+    st.just("x"),
+    st.tuples(NUMBER, POSITIVE, POSITIVE, POSITIVE),
+    st.tuples(st.floats(-5, 0), st.floats(1, 5)),
+    st.tuples(st.floats(0.1, 1), st.floats(2, 5)),
+)
 BALL = st.builds(
     queries.BallRegression,
     st.just("x"),
@@ -108,7 +115,7 @@ QUERY = {
     | NUMBER.map(lambda t: queries.BoundedSum(PROGRAM, "x", size=1, clip=1, state=np.array([t]))),
     "ConjugateDraw": st.builds(
         queries.ConjugateDraw,
-        DIRICHLET | TABLES | NORMAL | RATE | BALL,
+        DIRICHLET | TABLES | NORMAL | RATE | MEAN_SD | BALL,
         st.integers(1, 1000),
         st.booleans(),
     ),

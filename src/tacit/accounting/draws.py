@@ -15,12 +15,13 @@ from decimal import Decimal
 from tacit.accounting.bounded_range import exponential_epsilon, optimal_delta
 from tacit.accounting.calibrate import Calibration
 from tacit.accounting.gaussian import gaussian_epsilon, gaussian_mu
-from tacit.laws import bounded_rates
+from tacit.laws import bounded_normals, bounded_rates, truncated_dirichlet
 from tacit.spec.budget import Budget, round_up
 from tacit.spec.density import DensityDraw, Points
 from tacit.spec.draws import (
     GRID,
     BallRegression,
+    BoundedMeanSd,
     BoundedNormal,
     BoundedRate,
     ConjugateDraw,
@@ -28,6 +29,7 @@ from tacit.spec.draws import (
     TruncatedDirichlet,
     TruncatedTables,
     draw_grid,
+    scaled_ends,
 )
 from tacit.spec.errors import BudgetError
 from tacit.spec.mechanisms import Exponential
@@ -45,11 +47,12 @@ def draw_range(law: DrawLaw, schema: Schema) -> float:
         case TruncatedDirichlet(prior=prior, truncation=least):
             # proof: draw-range. One row's log-probability lies between log a0 and the log of
             # what the other levels leave; a replaced row moves two of them, against each other.
-            pair = 2 * (one := level_width(len(prior), least))
+            pair = 2 * (one := truncated_dirichlet.width(len(prior), least))
         case TruncatedTables(families=families, truncation=least):
             # proof: draw-tables-range. A row has a term in each family, and these add up.
             one = math.fsum(
-                level_width(len(schema[family[-1]].labels), least) for family in families
+                truncated_dirichlet.width(len(schema[family[-1]].labels), least)
+                for family in families
             )
             pair = 2 * one
         case BoundedNormal(sd=sd, low=low, high=high):
@@ -57,6 +60,9 @@ def draw_range(law: DrawLaw, schema: Schema) -> float:
             least, most = bounds_of(schema[law.column])
             one = max(_spread(x, low, high) for x in (least, most)) / (2 * sd**2)
             pair = max((high - low) * (most - least) / sd**2, one)
+        case BoundedMeanSd():
+            # proof: draw-mean-sd-range
+            one, pair = bounded_normals.ranges(*scaled_ends(law, schema))
         case BoundedRate(family=family):
             # proof: draw-rate-range. Over the very points that can be drawn.
             _, cap = bounds_of(schema[law.column])
@@ -65,11 +71,6 @@ def draw_range(law: DrawLaw, schema: Schema) -> float:
             return math.inf
     by_unit = pair if schema.neighbours == "replace_one" else one
     return schema.max_rows_per_unit * by_unit * ROUNDING
-
-
-def level_width(levels: int, least: float) -> float:
-    """The width of a level's log-probability where none is below `least`."""
-    return math.log((1 - (levels - 1) * least) / least)
 
 
 def _spread(x: float, low: float, high: float) -> float:
@@ -86,7 +87,7 @@ def draw_gradient(law: DrawLaw, schema: Schema) -> tuple[float, float]:
     Infinite where the posterior is not strongly log-concave whatever the data.
     """
     match law:
-        case TruncatedDirichlet() | TruncatedTables() | BoundedRate():
+        case TruncatedDirichlet() | TruncatedTables() | BoundedMeanSd() | BoundedRate():
             return math.inf, 1.0
         case BoundedNormal(sd=sd, prior=(_, prior_sd), low=low, high=high):
             # proof: draw-normal-gradient

@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 
-from tacit.accounting.draws import ROUNDING, changed_rows, level_width
+from tacit.accounting.draws import ROUNDING, changed_rows
+from tacit.laws import truncated_dirichlet
 from tacit.spec.columns import Tokens
 from tacit.spec.hidden_states import Panel, StatePaths
 from tacit.spec.latent_tables import LatentTables
@@ -27,7 +28,7 @@ def profiles_range(panel: Panel, truncation: float, schema: Schema) -> float:
     """The range of `StateProfiles` and `StateChain`: all emissions of a row together."""
     # proof: profiles-range. No level has a probability below truncation / levels.
     levels = [len(schema[name].labels) for name in panel.emissions]
-    one = math.fsum(level_width(k, truncation / k) for k in levels if k > 1)
+    one = math.fsum(truncated_dirichlet.width(k, truncation / k) for k in levels if k > 1)
     return one * changed_rows(schema) * ROUNDING
 
 
@@ -39,5 +40,9 @@ def latent_range(query: LatentTables, schema: Schema) -> float:
         column = schema[name] if name in query.columns else None
         words = column.max_length if isinstance(column, Tokens) else 1
         levels = query.count_levels(name)
-        one += words * level_width(levels, query.truncation / levels) if levels > 1 else 0.0
+        one += (
+            words * truncated_dirichlet.width(levels, query.truncation / levels)
+            if levels > 1
+            else 0.0
+        )
     return one * changed_rows(schema) * ROUNDING

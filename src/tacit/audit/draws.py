@@ -27,12 +27,14 @@ from tacit.draws.conjugate import (
     regression_law,
     resolve_draw,
 )
-from tacit.laws import truncated_normal
+from tacit.draws.mean_sd import mean_sd_weights
+from tacit.laws import bounded_normals, truncated_normal
 from tacit.laws.truncated_dirichlet import log_kernel
 from tacit.sources.data import open_data
 from tacit.spec.columns import Categorical, Column, Integer, Real
 from tacit.spec.draws import (
     BallRegression,
+    BoundedMeanSd,
     BoundedNormal,
     BoundedRate,
     ConjugateDraw,
@@ -51,6 +53,7 @@ _HALF, _OF_ADD = "half the temperature", "temperature of add_remove"
 
 
 _COUNTS = BoundedRate("x", "poisson", (1.0, 1.0), 0.3, 3.0)
+_BOTH = BoundedMeanSd("x", (0.5, 0.1, 0.3, 1.0), (0.0, 1.0), (0.2, 1.0))
 _WAITS = BoundedRate("x", "exponential", (1.0, 1.0), 0.2, 2.0)
 
 
@@ -82,6 +85,9 @@ def draw_games() -> list[Game]:
         _levels_game("Dirichlet draw", 3, swap, _OF_ADD),
         _tables_game(add, _HALF),
         _tables_game(swap, _OF_ADD),
+        _game("draw of a mean and an sd", _BOTH, unit, add, _mean_sd_loss, mean_sds_p_value, _HALF),
+        _game("draw of a mean and an sd", _BOTH, unit, swap, _mean_sd_loss, mean_sds_p_value,
+              _OF_ADD),
         _game("draw of a rate of counts", _COUNTS, Integer("x", 0, 3), add, _rate_loss,
               rates_p_value, _HALF),
         _game("draw of a rate of counts", _COUNTS, Integer("x", 0, 3), swap, _rate_loss,
@@ -261,6 +267,47 @@ def rates_p_value(resolved: ConjugateAnswer, temperature: float, size: int) -> f
     log = _rate_law(resolved, np.array([[2, 2]]), temperature)[0]
     below = np.cumsum(np.exp(log)) - np.exp(log) / 2
     return float(kstest(below[np.concatenate(found)], "uniform").pvalue)
+
+
+def _mean_sd_law(resolved: ConjugateAnswer, counts: np.ndarray, temperature: float) -> np.ndarray:
+    """Log-probabilities of all points (sd, mean): so many rows at -1, at 0 and at 1."""
+    lows, middles, highs = counts.astype(float)
+    total = highs - lows
+    moments = np.array([[lows + middles + highs, total], [total, lows + highs]])
+    log = mean_sd_weights(resolved.query, moments, temperature, resolved.schema)
+    top = log.max()
+    return np.asarray(log - top - np.log(np.exp(log - top).sum()))
+
+
+def _mean_sd_loss(resolved: ConjugateAnswer, temperature: float) -> float:
+    """Every row is at a bound, in the middle, or missing; the points are some of all, and the ends.
+
+    Log-ratios are quadratic in the mean and largest at an end of the standard deviations.
+    """
+
+    def log_law(counts: np.ndarray) -> np.ndarray:
+        some = [_mean_sd_law(resolved, one[:3], temperature)[::64, ::64] for one in counts]
+        return np.array(some).reshape(len(counts), 1, -1)
+
+    bases = [np.array(c) for c in ((0, 0, 0, 0), (_LARGE, 0, 0, 0), (0, _LARGE, 0, 0))]
+    return largest_loss(log_law, bases, np.eye(4, dtype=int), resolved.schema.neighbours)
+
+
+def mean_sds_p_value(resolved: ConjugateAnswer, temperature: float, size: int) -> float:
+    """How well the wall's draws fit the audited probabilities, for a few rows; the worse of two."""
+    source = open_data({"x": [0.0, 0.5, 0.5, 1.0, np.nan]}, resolved.schema)
+    statistic, most = resolved.evaluate(source, ()), min(size, 2000)
+    drawn = [
+        resolved.sample(statistic, resolved.at_temperature(temperature), os_entropy)
+        for _ in range(-(-most // resolved.blocks[0].shape[0]))
+    ]
+    means, sds = np.concatenate([part.reshape(2, -1) for part in drawn], axis=1)
+    p = np.exp(_mean_sd_law(resolved, np.array([1, 2, 1]), temperature))
+    found = []
+    for indices, mass in ((means, p.sum(axis=0)), (sds // bounded_normals.SD_STEP, p.sum(axis=1))):
+        below = np.cumsum(mass) - mass / 2
+        found.append(float(kstest(below[indices], "uniform").pvalue))
+    return min(1.0, 2 * min(found))
 
 
 def draws_p_value(

@@ -18,10 +18,19 @@ import numpy as np
 from tacit.accounting import Calibration
 from tacit.accounting.draws import calibrate_draw, draw_range
 from tacit.draws.draw import FLOAT_DRAW, PER_ONE, Draw, exponential, uniforms
-from tacit.laws import ball_normal, bounded_rates, truncated_dirichlet, truncated_normal
+from tacit.draws.mean_sd import check_mean_sd, mean_sd_weights
+from tacit.draws.scales import check_comparable, check_rates
+from tacit.laws import (
+    ball_normal,
+    bounded_normals,
+    bounded_rates,
+    truncated_dirichlet,
+    truncated_normal,
+)
 from tacit.spec.draws import (
     MOST_LEVELS,
     BallRegression,
+    BoundedMeanSd,
     BoundedNormal,
     BoundedRate,
     ConjugateDraw,
@@ -32,7 +41,7 @@ from tacit.spec.draws import (
 )
 from tacit.spec.errors import QueryError
 from tacit.spec.keys import labels_of, name_of
-from tacit.spec.moments import Moments, bounds_of, scale_of
+from tacit.spec.moments import Moments, scale_of
 from tacit.spec.queries import Counts
 from tacit.spec.release import Axis, Block, Noise
 from tacit.spec.schema import Schema
@@ -43,9 +52,7 @@ from tacit.wall.statistics.statistic import Statistic
 from tacit.wall.steps.lease import Loaded
 
 _FAR = 2.0**60  # multiples of the grid, for a mean without bounds, within 64 bits
-_LEAST = 1e-4
 _MOST_NUMBERS = 10**7
-_MOST_CAP = 1e5
 
 
 @dataclass(frozen=True)
@@ -110,6 +117,10 @@ class ConjugateAnswer(Draw):
                     least, most = (0, PER_ONE) if bounded else (-_FAR, _FAR)
                     drawn = sample(*law, query.draws, uniform)
                     return np.clip(np.rint(drawn * PER_ONE), least, most).astype(np.int64)
+                case BoundedMeanSd():
+                    log = mean_sd_weights(query, self.moments(statistic), temperature, self.schema)
+                    sds, means = bounded_normals.sample(log, query.draws, uniform)
+                    return np.concatenate([means, sds * bounded_normals.SD_STEP])
                 case BoundedRate():
                     log = rate_weights(query, self.moments(statistic), temperature, self.schema)
                     return bounded_rates.sample(log, query.draws, uniform)
@@ -129,7 +140,7 @@ class ConjugateAnswer(Draw):
     def moments(self, statistic: Statistic) -> np.ndarray:
         """The moments' matrix, number of rows in its corner, from their integers."""
         law = self.query.law
-        assert isinstance(law, BoundedNormal | BoundedRate | BallRegression)
+        assert isinstance(law, BoundedNormal | BoundedMeanSd | BoundedRate | BallRegression)
         return moment_values(resolve_moments(moments_of(law), self.schema), statistic)
 
 
@@ -150,11 +161,15 @@ def resolve_draw(query: ConjugateDraw, schema: Schema) -> ConjugateAnswer:
             blocks = _tables(law, each, Counts(families), schema)
         case BoundedNormal() as law:
             resolve_moments(moments_of(law), schema)
-            _check_comparable(law, *scale_of(schema[law.column]))
+            check_comparable(law, *scale_of(schema[law.column]))
             blocks = (Block("mean", (each,)),)
+        case BoundedMeanSd() as law:
+            resolve_moments(moments_of(law), schema)
+            check_mean_sd(law, schema)
+            blocks = (Block("mean", (each,)), Block("sd", (each,)))
         case BoundedRate() as law:
             resolve_moments(moments_of(law), schema)
-            _check_rates(law, schema)
+            check_rates(law, schema)
             blocks = (Block("rate", (each,)),)
         case BallRegression(features=features) as law:
             resolve_moments(moments_of(law), schema)
@@ -183,45 +198,15 @@ def _tables(law: TruncatedTables, each: Axis, counts: Counts, schema: Schema) ->
     return blocks
 
 
-def _check_comparable(law: BoundedNormal, middle: float, half: float) -> None:
-    """Refuse scales so far from the column's own that doubles could not tell them apart."""
-    mean, spread = law.prior
-    sizes = {"sd": law.sd, "the prior's sd": spread}
-    if law.bounded:
-        sizes["high - low"] = law.high - law.low
-    for what, size in sizes.items():
-        if not _LEAST * half <= size <= half / _LEAST:
-            raise QueryError(f"Expected {what}={size} within 10,000 times the column's bounds.")
-    if not law.bounded:
-        if abs(mean - middle) > min(half, spread) / _LEAST:
-            raise QueryError(
-                "Expected the prior's mean nearer to the column's bounds: within 10,000 times "
-                "half their width, and the prior's sd."
-            )
-        return
-    # The data's gradient is added to the prior's: it must not drown in the last digit of their sum.
-    if law.high - law.low > spread / _LEAST:
-        raise QueryError(f"Expected high - low of at most 10,000 times the prior's sd in {law}.")
-    if max(abs(x - middle) for x in (law.low, law.high, mean)) > half / _LEAST:
-        raise QueryError("Expected low, high and the prior's mean nearer to the column's bounds.")
-
-
-def _check_rates(law: BoundedRate, schema: Schema) -> None:
-    """Refuse columns without a cap above 0, and rates that no value within it speaks for."""
-    low, cap = bounds_of(schema[law.column])
-    counts = law.family == "poisson"
-    if low != 0 or not 0 < cap <= _MOST_CAP or (counts and cap % 1):
-        raise QueryError(f"Expected {law.column!r} to go from 0 to a cap of at most {_MOST_CAP:g}.")
-    scale = cap if counts else 1 / cap
-    if not 1e-6 * scale <= law.low < law.high <= 1e6 * scale:
-        raise QueryError(f"Expected low={law.low} and high={law.high} nearer to {scale:g}.")
-
-
-def moments_of(law: BoundedNormal | BoundedRate | BallRegression) -> Moments:
+def moments_of(law: BoundedNormal | BoundedMeanSd | BoundedRate | BallRegression) -> Moments:
     """The statistics that a law needs."""
-    if isinstance(law, BoundedNormal | BoundedRate):
-        return Moments((law.column,), degree=1)
-    return Moments((*law.features, law.target))
+    match law:
+        case BoundedNormal() | BoundedRate():
+            return Moments((law.column,), degree=1)
+        case BoundedMeanSd():
+            return Moments((law.column,))
+        case BallRegression():
+            return Moments((*law.features, law.target))
 
 
 def concentration(query: ConjugateDraw, counts: np.ndarray, temperature: float) -> np.ndarray:

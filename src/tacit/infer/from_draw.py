@@ -39,7 +39,7 @@ from tacit.spec.schema import Schema
 _MOST_EXACT = 2**15  # normalisers computed one by one; a spline through as many above
 _MOST_COUNTS = 2**20  # counts enumerated one by one
 _MOST_ROWS = 10**9
-_KEPT = np.array([0.0, 0.5, 0.8, 0.95, 0.99])  # shares of the rows that a move keeps
+KEPT = np.array([0.0, 0.5, 0.8, 0.95, 0.99])  # shares of the rows that a move keeps
 _BURN, _THIN = 50, 5
 _MOST_CHAINS, _MOST_AUXILIARY = 400, 20_000
 
@@ -98,10 +98,18 @@ def sample_counts_from_draw(
 
 def possible_rows(release: Release) -> Totals:
     """Return prior weights of the number of rows with a value, missing ones summed out."""
-    schema = release.schema
-    check_usable(schema)
     assert isinstance(release.query, ConjugateDraw)
-    total = schema[name_of(release.query.law.key)].default is not None
+    return _rows(release, release.schema[name_of(release.query.law.key)].default is not None)
+
+
+def all_rows(release: Release) -> Totals:
+    """Return prior weights of the number of rows, with missing values or without."""
+    return _rows(release, True)
+
+
+def _rows(release: Release, total: bool) -> Totals:
+    """Return those of all rows, or of rows with a value in one column."""
+    check_usable(release.schema)
     bounds = replace(Rows.behind(release), missing=None if total else 0.0)
     most = int(bounds.most)
     if most >= _MOST_ROWS:
@@ -216,13 +224,13 @@ def _proposed(
     others = rows
     if not totals.known:
         others = np.where(rng.random(len(rows)) < 0.5, rows, totals.drawn(len(rows), rng))
-    share = _KEPT[rng.integers(len(_KEPT), size=len(rows))]
+    share = KEPT[rng.integers(len(KEPT), size=len(rows))]
     left = np.floor(share * np.minimum(rows, others)).astype(np.int64)
-    kept = _thinned(counts, left, rng)
+    kept = thinned(counts, left, rng)
     return kept + _urn(guide + kept, others - left, rng)
 
 
-def _thinned(counts: np.ndarray, left: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def thinned(counts: np.ndarray, left: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Return the counts of `left` rows of each chain, chosen without replacement."""
     kept = np.zeros_like(counts)
     rest = counts.sum(axis=1)

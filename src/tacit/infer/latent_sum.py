@@ -4,9 +4,9 @@ p(parameter | y) is proportional to prior * sum over s and n of p(s | parameter,
 p(n): a table over the parameter, each entry a quadrature over the sums that can
 matter to it. Any prior density will do, and draws are independent.
 
-A released draw is from a tempered normal posterior, truncated or not. Given the sum s and the
-number of rows n its law is known: the centre is linear in s, the precision linear in n. It takes
-the place of the noise. `infer/from_draw.py` is the analogue for counts.
+A released draw is from a tempered posterior: of a mean normal, truncated or not, of a rate on a
+list of points (`infer/drawn_rate.py`). Given the sum s and the number of rows n its law is known.
+It takes the place of the noise. `infer/from_draw.py` is the analogue for counts.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import gammaln, logsumexp, softmax
 
+from tacit.infer.drawn_rate import DrawnRate
 from tacit.infer.from_draw import check_usable
 from tacit.infer.latent_counts import MISSING, ROWS, Rows
 from tacit.infer.noise import DEPTH, Law
 from tacit.infer.one_parameter import OneParameter
 from tacit.laws import truncated_normal
 from tacit.spec import moments
-from tacit.spec.draws import BoundedNormal, ConjugateDraw
+from tacit.spec.draws import BoundedNormal, BoundedRate, ConjugateDraw
 from tacit.spec.moments import Moments, scale_of
 from tacit.spec.release import Release
 from tacit.spec.sampling import Sampling
@@ -163,7 +164,7 @@ class RowsSeen:
         return rng.choice(self.n, size, p=softmax(self.log))
 
 
-Seen = NoisySum | DrawnMean
+Seen = NoisySum | DrawnMean | DrawnRate
 
 
 def scales(release: Release, query: Moments) -> tuple[np.ndarray, np.ndarray]:
@@ -190,7 +191,8 @@ def draw_one_parameter(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return draws of the parameter and of the number of rows, from the sum of one column."""
     if isinstance(release.query, ConjugateDraw):
-        seen: Seen = DrawnMean.of(release)
+        rate = isinstance(release.query.law, BoundedRate)
+        seen: Seen = DrawnRate.of(release) if rate else DrawnMean.of(release)
         rows = RowsSeen.behind_draw(release, query.columns)
     else:
         seen, rows = _sum_seen(release, query, sampling.noise == "plugin")

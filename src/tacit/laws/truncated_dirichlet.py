@@ -212,3 +212,8 @@ class LogGamma:
 
         z = law.top + by_rejection(law.shape.shape, propose)
         return np.clip(z, law.top + law.left, law.top + law.right).reshape(self.shape.shape)
+
+
+def width(levels: int, least: float) -> float:
+    """The width of a level's log-probability where none is below `least`."""
+    return math.log((1 - (levels - 1) * least) / least)

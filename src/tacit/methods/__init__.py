@@ -57,7 +57,10 @@ def check_suits(method: Any, model: Any, asked: str | None = None) -> None:
     if {Statistics, PrivateNewton, VIPS} & set(able):
         known.insert(0, "tacit.Budget")
     name = type(model).__name__
-    raise ModelError(f"{name} cannot be fitted by {asked}; it can by {', '.join(known)}.")
+    advice = f"{name} cannot be fitted by {asked}; it can by {', '.join(known)}"
+    if isinstance(method, OnePosteriorSample):
+        advice += "; for a draw, write the log-likelihood of a row as a tacit.LogDensity"
+    raise ModelError(f"{advice}.")
 
 
 _HOMES = {

@@ -11,12 +11,10 @@ from tacit.methods.method import Once, OneQuestion, Spending, Task
 from tacit.spec.budget import Number
 from tacit.spec.checks import set_fields, whole_number
 from tacit.spec.density import DensityDraw
-from tacit.spec.draws import MOST_DRAWS, BoundedRate, ConjugateDraw, TruncatedTables
+from tacit.spec.draws import MOST_DRAWS, ConjugateDraw
 from tacit.spec.errors import ModelError
 from tacit.spec.logistic import LogisticDraw
 from tacit.spec.mechanisms import Exponential
-
-_TEMPERED = TruncatedTables, BoundedRate  # laws whose draws are not corrected for temperature
 
 
 @dataclass(frozen=True)
@@ -37,14 +35,15 @@ class OnePosteriorSample(OneQuestion):
         faithful and needs a higher temperature, since one row moves the log-likelihood by log(1 /
         truncation). For a mean, the two ends of an interval (default: the column's bounds), or
         (-inf, inf) for none, given a delta and a public number of rows: each unit has one row and
-        the column a default, under replace_one. For a rate, the smallest and the largest
-        (default: from the column's cap). For a linear regression, the radius of its scaled
-        coefficients. A logistic one needs none, given a delta: its draws are where Langevin chains
-        end, which is private at every step (Bok, Su and Altschuler 2024). For it too, and for a
-        model given by its log-likelihood, a radius, (low, high) for every parameter, or `Points`,
-        `Box` or `Ball` of `tacit.queries`. Points, and 1,001 of them for an interval of one
-        parameter, are drawn from exactly; otherwise a chain runs behind the wall, and the guarantee
-        assumes that it converged.
+        the column a default, under replace_one. For a mean and a standard deviation, (smallest sd,
+        largest sd), or both intervals, ((low, high), (smallest sd, largest sd)). For a rate, the
+        smallest and the largest (default: from the column's cap). For a linear regression, the
+        radius of its scaled coefficients. A logistic one needs none, given a delta: its draws are
+        where Langevin chains end, which is private at every step (Bok, Su and Altschuler 2024). For
+        it too, and for a model given by its log-likelihood, a radius, (low, high) for every
+        parameter, or `Points`, `Box` or `Ball` of `tacit.queries`. Points, and 1,001 of them for an
+        interval of one parameter, are drawn from exactly; otherwise a chain runs behind the wall,
+        and the guarantee assumes that it converged.
     temper_prior
         Flatten the prior too, as the papers do.
     width
@@ -56,10 +55,9 @@ class OnePosteriorSample(OneQuestion):
 
     Notes
     -----
-    A draw from a log-likelihood, of the tables of a network (`BayesNet`, `NaiveBayes`) or of a rate
-    (`GammaPoisson`, `GammaExponential`) is not corrected for its temperature, and stamped
-    "tempered": it is a sample of a law that is wider than the posterior, and an interval made of a
-    few such draws is not calibrated.
+    A draw from a log-likelihood is not corrected for its temperature, and stamped "tempered": it is
+    a sample of a law that is wider than the posterior, and an interval made of a few such draws is
+    not calibrated. Other posteriors know the law of the draws.
     """
 
     epsilon: Number | None = None
@@ -83,7 +81,7 @@ class OnePosteriorSample(OneQuestion):
 
     def plan(self, task: Task) -> Spending:
         query = self.query(task)
-        if not isinstance(query, ConjugateDraw) or isinstance(query.law, _TEMPERED):
+        if not isinstance(query, ConjugateDraw):
             task.refuse_draws(self, "draws=")
         return Spending((Once(self.mechanism),), (query,))
 

@@ -9,8 +9,10 @@ from typing import Any, Unpack
 import numpy as np
 from scipy.special import gammaln
 
+from tacit.infer.from_draw import check_usable
+from tacit.infer.from_network_draw import draw_tables_from_draw, members
 from tacit.infer.networks import draw_tables
-from tacit.models.checks import concentration, names_of, refuse_draws
+from tacit.models.checks import concentration, names_of
 from tacit.posterior import NetworkPosterior, describe
 from tacit.posterior.network import family_name
 from tacit.spec.checks import set_fields
@@ -66,6 +68,7 @@ class BayesNet:
         self, schema: Schema, *, truncation: Any, draws: int, temper_prior: bool
     ) -> ConjugateDraw:
         """Draws of all tables at once, no probability below `truncation`."""
+        check_usable(schema)
         if truncation is None:
             raise ModelError(
                 "Expected OnePosteriorSample(..., truncation=0.05), or another smallest "
@@ -73,6 +76,7 @@ class BayesNet:
                 "default."
             )
         law = TruncatedTables(self.families, self.prior, truncation)
+        members(self.families, schema)  # refuses what could not be fitted
         return ConjugateDraw(law, draws, temper_prior)
 
     @property
@@ -83,7 +87,7 @@ class BayesNet:
     def posterior(self, release: Release, **sampling: Unpack[SamplingOptions]) -> NetworkPosterior:
         """The posterior of every table `p(column|parents)` given noisy counts of each family.
 
-        Draws that were released are themselves the posterior's draws, at their temperature.
+        Of draws that were released the law is known: they say what the counts may be.
         """
         how = Sampling.of(sampling)
         names = {name: family_name(name, parents) for name, parents in self.graph.items()}
@@ -92,16 +96,22 @@ class BayesNet:
             for name, parents in self.graph.items()
         }
         if isinstance(release.query, ConjugateDraw):
-            refuse_draws(sampling)
             law = release.query.law
             if not isinstance(law, TruncatedTables) or law.families != self.families:
                 raise ModelError(f"This release answers {release.query}, not {self.query()}.")
-            found = {
-                name: release.table(block.name).value
-                for name, block in zip(names.values(), release.blocks, strict=True)
-            }
-            return NetworkPosterior.from_draws(self, release, found, labels)
-        tables, rows, rng = draw_tables(release, self.graph, self.prior, how)
+            size = how.chains * how.draws
+            if how.noise == "plugin":  # repeats the released draws
+                found = {
+                    name: np.resize(value, (size, *value.shape[1:]))
+                    for name, block in zip(names.values(), release.blocks, strict=True)
+                    for value in (release.table(block.name).value,)
+                }
+                return NetworkPosterior.of(self, release, how, found, labels=labels)
+            tables, rows, rng = draw_tables_from_draw(
+                release, self.families, self.prior, size, how.seed
+            )
+        else:
+            tables, rows, rng = draw_tables(release, self.graph, self.prior, how)
         drawn: dict[str, np.ndarray] = {}
         for name, parents in self.graph.items():
             given = (np.arange(len(rows)), *(drawn[parent] for parent in parents))

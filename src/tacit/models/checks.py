@@ -6,7 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from tacit.spec.checks import is_number, set_fields
-from tacit.spec.draws import BallRegression, BoundedNormal, ConjugateDraw, TruncatedDirichlet
+from tacit.spec.draws import (
+    BallRegression,
+    BoundedMeanSd,
+    BoundedNormal,
+    ConjugateDraw,
+    TruncatedDirichlet,
+)
 from tacit.spec.errors import ModelError
 from tacit.spec.keys import Is
 from tacit.spec.moments import Moments, bounds_of
@@ -31,6 +37,8 @@ def check_answers(release: Release, query: Counts | Moments) -> None:
         case Counts(columns=columns), ConjugateDraw(law=TruncatedDirichlet(key=key)):
             serves = (key,) == columns
         case Moments(columns=(column,)), ConjugateDraw(law=BoundedNormal(column=drawn)):
+            serves = column == drawn
+        case Moments(columns=(column,), degree=2), ConjugateDraw(law=BoundedMeanSd(column=drawn)):
             serves = column == drawn
         case Moments(columns=columns), ConjugateDraw(law=BallRegression() as law):
             serves = columns == (*law.features, law.target)

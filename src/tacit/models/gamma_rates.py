@@ -9,10 +9,12 @@ from typing import Any, ClassVar, Unpack
 import numpy as np
 from scipy.stats import gamma
 
+from tacit.infer.drawn_rate import DrawnRate
+from tacit.infer.from_draw import check_usable
 from tacit.infer.latent_sum import draw_one_parameter
 from tacit.infer.one_parameter import exponential, poisson
 from tacit.laws.bounded_rates import RateFamily
-from tacit.models.checks import check_answers, positive, refuse_draws
+from tacit.models.checks import check_answers, positive
 from tacit.posterior import Posterior
 from tacit.spec.checks import set_fields
 from tacit.spec.columns import Integer, Real
@@ -53,6 +55,7 @@ class _GammaRate:
         By default rates of counts lie between a hundredth of the cap and the cap, and mean waits
         between a twentieth of the cap and ten times the cap.
         """
+        check_usable(schema)
         cap, prior = self._cap_and_prior(schema)
         if truncation is None:
             truncation = (0.01 * cap, cap) if self._counts else (0.1 / cap, 20 / cap)
@@ -67,15 +70,20 @@ class _GammaRate:
     def posterior(self, release: Release, **sampling: Unpack[SamplingOptions]) -> Posterior:
         """The posterior of `rate`, and of the `mean` wait 1 / rate, given a release.
 
-        Draws that were released are themselves the posterior's draws, at their temperature.
+        Of draws that were released the law is known: they say what the sum of the values may be.
         """
         how = Sampling.of(sampling)
-        if isinstance(release.query, ConjugateDraw):
-            refuse_draws(sampling)
-            return self._drawn(release, release.query.law)
-        check_answers(release, self.query())
+        drawn = isinstance(release.query, ConjugateDraw)
+        if drawn:
+            self._check_own(release)
+        else:
+            check_answers(release, self.query())
         cap, prior = self._cap_and_prior(release.schema)
         rng = np.random.default_rng(how.seed)
+        if drawn and how.noise == "plugin":
+            rate = np.resize(DrawnRate.of(release).rates, how.chains * how.draws)
+            means = {} if self._counts else {"mean": 1 / rate}
+            return Posterior.of(self, release, how, {"rate": rate, **means})
         family = poisson(cap) if self._counts else exponential(cap)
         at, rows = draw_one_parameter(release, self.query(), family, *gamma_on_log(prior), how, rng)
         rate = np.exp(at)
@@ -86,17 +94,14 @@ class _GammaRate:
         draws = {"rate": rate, **means, "rows": rows}
         return Posterior.of(self, release, how, draws, predicted={self.column: next_row})
 
-    def _drawn(self, release: Release, law: Any) -> Posterior:
-        """The posterior of released draws: rates from shares of their interval's logarithm."""
-        own = isinstance(law, BoundedRate) and (law.column, law.family) == (
+    def _check_own(self, release: Release) -> None:
+        """Refuse draws of another column or family."""
+        law = release.query.law  # type: ignore[union-attr]
+        if not isinstance(law, BoundedRate) or (law.column, law.family) != (
             self.column,
             self._family,
-        )
-        if not own:
+        ):
             raise ModelError(f"This release answers {release.query}, not {self.query()}.")
-        rate = law.low * (law.high / law.low) ** release.table("rate").value
-        means = {} if self._counts else {"mean": 1 / rate}
-        return Posterior.from_draws(self, release, {"rate": rate, **means})
 
     def log_prior(self, draws: Mapping[str, np.ndarray], release: Release) -> np.ndarray:
         """The log density of the prior at draws of `rate`."""

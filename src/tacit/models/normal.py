@@ -13,13 +13,14 @@ from scipy.stats import norm
 
 from tacit.infer.conjugate import NormalPrior, draw_mean_and_covariance, log_normal_prior
 from tacit.infer.from_draw import check_usable
+from tacit.infer.from_mean_sd_draw import DrawnMeanSd, moments_from_draw
 from tacit.infer.latent_moments import draw_matrices, weak_prior
 from tacit.infer.latent_sum import DrawnMean, draw_one_parameter, scales
 from tacit.infer.one_parameter import normal
 from tacit.models.checks import check_answers, check_reach, keep_numbers, number, several
 from tacit.posterior import Posterior
 from tacit.spec.checks import set_fields
-from tacit.spec.draws import BoundedNormal, ConjugateDraw
+from tacit.spec.draws import BoundedMeanSd, BoundedNormal, ConjugateDraw
 from tacit.spec.errors import ModelError
 from tacit.spec.kernels import Kernel
 from tacit.spec.moments import Moments, bounds_of, scale_of
@@ -225,11 +226,40 @@ class NormalModel:
         """Refuse a prior that has nothing to do with the bounds, before anything is paid."""
         check_reach(schema, self.column, mean=self.prior_mean, sd=self.prior_sd)
 
+    def draw_query(
+        self, schema: Schema, *, truncation: Any, draws: int, temper_prior: bool
+    ) -> ConjugateDraw:
+        """Draws of mean and standard deviation, within `truncation`.
+
+        That is (smallest sd, largest sd), with means within the column's bounds, or a pair of
+        intervals, ((low, high), (smallest sd, largest sd)). By default sds lie between a twentieth
+        and half of the width of the bounds: one row moves the log-likelihood by the square of width
+        / smallest sd.
+        """
+        check_usable(schema)
+        low, high = ends = bounds_of(schema[self.column])
+        width = high - low
+        sds = width / 20, width / 2
+        if truncation is not None:
+            given = several(truncation, 2, "truncation=(smallest sd, largest sd)")
+            pairs = isinstance(given[0], (tuple, list))
+            ends, sds = map(_pair, given) if pairs else (ends, _pair(given))
+        mean = (low + high) / 2 if self.prior_mean is None else self.prior_mean
+        sd = width / 10 if self.prior_sd is None else self.prior_sd
+        prior = mean, self.prior_mean_rows, sd, self.prior_sd_rows
+        return ConjugateDraw(BoundedMeanSd(self.column, prior, ends, sds), draws, temper_prior)
+
     def posterior(self, release: Release, **sampling: Unpack[SamplingOptions]) -> Posterior:
-        """The posterior of `mean` and `sd` given a release of this query, or of more columns."""
+        """The posterior of `mean` and `sd` given its moments with noise, or draws of both."""
         how = Sampling.of(sampling)
-        rng, rows, centre, root = _drawn(self, release, how)
         (middle,), (half,) = scales(release, self.query())
+        if isinstance(release.query, ConjugateDraw) and how.noise == "plugin":
+            check_answers(release, self.query())
+            seen, size = DrawnMeanSd.of(release), how.chains * how.draws
+            repeated = {"mean": middle + half * seen.means, "sd": half * seen.sds}
+            repeated = {name: np.resize(drawn, size) for name, drawn in repeated.items()}
+            return Posterior.of(self, release, how, repeated)
+        rng, rows, centre, root = _drawn(self, release, how)
         mean, sd = middle + half * centre[:, 0], half * root[:, 0, 0]
         return Posterior.of(
             self,
@@ -327,7 +357,10 @@ def _drawn(
     """Return the generator after the draws, rows, scaled means and a root of the covariance."""
     check_answers(release, model.query())
     rng, prior = np.random.default_rng(how.seed), _prior(model, release)
-    moments = draw_matrices(release, model.query(), prior, how)
+    if isinstance(release.query, ConjugateDraw):
+        moments = moments_from_draw(release, prior, how, rng)
+    else:
+        moments = draw_matrices(release, model.query(), prior, how)
     return rng, moments[:, 0, 0], *draw_mean_and_covariance(moments, prior, rng)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
+from tacit.laws.bounded_normals import MEANS
 from tacit.laws.bounded_rates import PIECES, RateFamily
 from tacit.spec.checks import (
     distinct_columns,
@@ -22,6 +23,8 @@ from tacit.spec.checks import (
 )
 from tacit.spec.errors import QueryError
 from tacit.spec.keys import Is, Key
+from tacit.spec.moments import scale_of
+from tacit.spec.schema import Schema
 from tacit.spec.wire import Record
 
 GRID = 2.0**-40  # of released draws
@@ -152,6 +155,44 @@ class BoundedNormal(Record):
 
 
 @dataclass(frozen=True)
+class BoundedMeanSd(Record):
+    """The mean and the standard deviation of a column, each between two ends.
+
+    Draws are of a public list of points: 4,097 means with equal distances, 513 standard deviations
+    with equal ratios.
+
+    Parameters
+    ----------
+    column
+        A column with bounds.
+    prior
+        (mean, rows, sd, rows) of a normal-inverse-gamma law: as if the mean had been seen in so
+        many rows, and the standard deviation in so many.
+    mean, sd
+        The (smallest, largest) mean, within the column's bounds, and standard deviation.
+    """
+
+    column: str
+    prior: tuple[float, float, float, float]
+    mean: tuple[float, float]
+    sd: tuple[float, float]
+
+    def __post_init__(self) -> None:
+        for what, length in (("prior", 4), ("mean", 2), ("sd", 2)):
+            given = getattr(self, what)
+            if not isinstance(given, (tuple, list)) or len(given) != length:
+                raise QueryError(f"Expected {length} numbers for {what}, got {given!r}.")
+            if not all(is_number(x) and abs(x) <= 1e100 for x in given):
+                raise QueryError(f"Expected finite numbers for {what}, got {given!r}.")
+            set_fields(self, **{what: tuple(map(float, given))})
+        _, mean_rows, _, sd_rows = self.prior
+        if not all(1e-6 <= rows <= 1e6 for rows in (mean_rows, sd_rows)):
+            raise QueryError(f"Expected rows of 1e-6 to 1e6 in prior={self.prior}.")
+        if not (self.mean[0] < self.mean[1] and 0 < self.sd[0] < self.sd[1]):
+            raise QueryError(f"Expected rising ends, mean={self.mean} and sd={self.sd} above 0.")
+
+
+@dataclass(frozen=True)
 class BoundedRate(Record):
     """The rate of a column's counts or waits, which start at 0, between `low` and `high`.
 
@@ -202,7 +243,14 @@ class BallRegression(Record):
             raise QueryError(f"Expected scale={self.scale} of at most 10,000 sd={self.sd}.")
 
 
-DrawLaw = TruncatedDirichlet | TruncatedTables | BoundedNormal | BoundedRate | BallRegression
+DrawLaw = (
+    TruncatedDirichlet
+    | TruncatedTables
+    | BoundedNormal
+    | BoundedMeanSd
+    | BoundedRate
+    | BallRegression
+)
 
 
 @dataclass(frozen=True)
@@ -238,9 +286,25 @@ class ConjugateDraw(Record):
         one_of(self.temper_prior, "temper_prior", (True, False))
 
 
+def scaled_ends(
+    law: BoundedMeanSd, schema: Schema
+) -> tuple[tuple[float, float], tuple[float, float]]:
+    """The ends of the mean and of the standard deviation, on the column's scale of -1 to 1."""
+    middle, half = scale_of(schema[law.column])
+    low, high = ((end - middle) / half for end in law.mean)
+    least, most = (end / half for end in law.sd)
+    return (low, high), (least, most)
+
+
 def draw_grid(law: DrawLaw) -> float:
     """The grid of what is released."""
-    return 1 / PIECES if isinstance(law, BoundedRate) else GRID
+    match law:
+        case BoundedRate():
+            return 1 / PIECES
+        case BoundedMeanSd():
+            return 1 / MEANS
+        case _:
+            return GRID
 
 
 def checked_truncation(truncation: Any, levels: int) -> float:
