@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tacit
+from tacit.spec.walks import Frame
 
 jax = pytest.importorskip("jax")
 numpyro = pytest.importorskip("numpyro")
@@ -136,6 +137,19 @@ def test_a_made_up_record_has_a_curvature_of_one():
     assert bound.clip == pytest.approx(np.sqrt(3) + 2)
     for name, model in PROBABILISTIC.items():
         assert model.gradients(schema()).curvature == 1.0, name
+
+
+def test_a_heavy_hessian_takes_no_room_from_the_gradient():
+    """A record of gradient 3 and Hessian 40, and a clip of 8: what is clipped is the Hessian."""
+
+    def steep(parameters, x, y):
+        return 3.0 * parameters["a"] - 20.0 * parameters["a"] ** 2
+
+    only = tacit.Schema(tacit.Real("stay", -8, 8), neighbours="replace_one")
+    model = tacit.LogDensity(steep, y="stay", parameters={"a": ()})
+    asked = model.derivatives(only).question(Frame(np.zeros(1), np.eye(1)), 8.0, hessian=True)
+    one = tacit.Public({"stay": np.zeros(1)}, only).release(asked, tacit.Exact()).value
+    np.testing.assert_allclose(one, [3.0, (64 - 9 - 1) ** 0.5, 1.0], rtol=1e-4)
 
 
 def test_many_parameters_are_scaled_one_by_one():

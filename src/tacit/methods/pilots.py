@@ -19,7 +19,6 @@ from tacit.infer.linearised import (
     Linearised,
     Observed,
     adapted,
-    estimated,
     inverse_root,
     newton_step,
     walked_draws,
@@ -90,18 +89,24 @@ class Pilots:
         n, precision = self._counted(observed, release.n)
         if last:
             kept = (*kept, observed)
-            curvature, error = estimated(kept, n)
+            laws = [Linearised.of(each, kept, n) for each in kept]
+            gradient = Linearised.combined(laws, self.frame).gradient
             # In directions that noise hides, the next step is shorter.
-            curvature = curvature + 0.35 * error * np.eye(len(curvature))
+            curvature = laws[0].hessian / n + 0.35 * laws[0].hessian_sd / n * np.eye(len(gradient))
         else:
             assert isinstance(release.query, BoundedSum)
             ((_, bound),) = release.query.blocks
             ratio = (LAST / (1 - _ADAPTING_SHARE)) / (ADAPTING / _ADAPTING_SHARE)
             multiplier = sd / bound.clip * math.sqrt(ratio)
-            curvature = adapted(observed, n)
+            gradient, curvature = observed.gradient, adapted(observed, n)
         prior, basis = derivatives.prior_precision, self.frame.basis
         step = newton_step(
-            observed, curvature, n, derivatives.prior_mean, prior, damped=0 < self.asked < ADAPTING
+            self.frame,
+            gradient,
+            n * curvature,
+            derivatives.prior_mean,
+            prior,
+            damped=0 < self.asked < ADAPTING,
         )
         # Where the data say nothing, coordinates widen only until the prior says all.
         turn = inverse_root(curvature + basis.T @ prior @ basis / (_WIDEST * n))

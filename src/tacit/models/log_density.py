@@ -241,25 +241,27 @@ def _derivatives(model: LogDensity, density: Density, basis: np.ndarray) -> Deri
         return jnp.where(jnp.isfinite(value), basis.T @ found, 0.0)
 
     def both(row: Any, state: Any) -> Any:
-        vector, basis = state
+        vector, basis, clip = state
 
         def near(psi: Any) -> Any:
             return density.log_likelihood(vector + basis @ psi, row)
 
         value, found = jax.value_and_grad(near)(jnp.zeros(size, vector.dtype))
         hessian = -jax.hessian(near)(jnp.zeros(size, vector.dtype))
-        one = jnp.ones(1, vector.dtype)
-        parts = jnp.concatenate([found, hessian[first, second] * packing, one])
+        # The gradient goes first: what is clipped of it moves the posterior, while the Hessian
+        # sets its width, and has the heavier tails.
+        packed, one = hessian[first, second] * packing, jnp.ones(1, vector.dtype)
+        room = jnp.maximum(clip**2 - found @ found - 1, clip**2 / 16)
+        packed = packed * jnp.minimum(1.0, jnp.sqrt(room / jnp.maximum(packed @ packed, room)))
+        parts = jnp.concatenate([found, packed, one])
         return jnp.where(jnp.isfinite(value) & jnp.all(jnp.isfinite(parts)), parts, 0.0)
 
-    columns, state = (
-        len(density.columns),
-        (density.start.astype(_real()), np.eye(size, dtype=_real())),
-    )
+    columns = len(density.columns)
+    state = density.start.astype(_real()), np.eye(size, dtype=_real())
     plain = model.parameters is not None and model.log_prior is None
     return Derivatives(
         trace(gradient, columns, state),
-        trace(both, columns, state),
+        trace(both, columns, (*state, np.ones((), _real()))),
         density.columns,
         Frame(density.start, basis),
         prior_mean=density.start,
