@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tacit
+from tacit.infer.linearised import bent
 from tacit.spec.walks import Frame
 
 jax = pytest.importorskip("jax")
@@ -150,6 +151,35 @@ def test_a_heavy_hessian_takes_no_room_from_the_gradient():
     asked = model.derivatives(only).question(Frame(np.zeros(1), np.eye(1)), 8.0, hessian=True)
     one = tacit.Public({"stay": np.zeros(1)}, only).release(asked, tacit.Exact()).value
     np.testing.assert_allclose(one, [3.0, (64 - 9 - 1) ** 0.5, 1.0], rtol=1e-4)
+
+
+def not_centred(ward, stay):
+    """The hierarchy by offsets: records tell products of parameters apart, and not these."""
+    mean = numpyro.sample("mean", dist.Normal(0, 3))
+    spread = numpyro.sample("spread", dist.HalfNormal(2))
+    with numpyro.plate("wards", 3):
+        away = numpyro.sample("away", dist.Normal(0, 1))
+    sigma = numpyro.sample("sigma", dist.HalfNormal(3))
+    with numpyro.plate("records", len(stay)):
+        numpyro.sample("stay", dist.Normal(mean + spread * away[ward], sigma), obs=stay)
+
+
+def test_products_of_parameters_are_not_near_a_line():
+    """Both hierarchies at one point of the posterior, draws about as wide as levels are known.
+
+    A warning comes at 0.03; sigma alone, by its logarithm, makes for less than 0.001.
+    """
+    rng = np.random.default_rng(1)
+    for name in ("not centred", "hierarchical"):
+        model = PROBABILISTIC.get(name) or tacit.LogDensity(not_centred)
+        density = model.density(schema())
+        derivatives = model.derivatives(schema())
+        assert density.targets == ("stay",)
+        level = {"level": [-1.0, 0.5, 2.0]} if name == "hierarchical" else {"away": [-1.5, 0, 1.5]}
+        at = density.vector({"mean": 0.5, "spread": 1.0, "sigma": 1.5, **level})
+        draws = at + rng.normal(0, 0.03, (100, len(at)))
+        found = bent(derivatives.contrasts, at, draws, derivatives.prior_precision)
+        assert found > 1.0 if name == "not centred" else found < 0.003, (name, found)
 
 
 def test_many_parameters_are_scaled_one_by_one():

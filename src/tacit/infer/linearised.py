@@ -36,6 +36,8 @@ _LEVEL = 0.5  # standard deviation a priori of the mean curvature of a record
 _LONGEST = 1.5  # step of a pilot query, in coordinates in which a record has a curvature of 1
 _DAMPED = 0.6  # pilot steps after the first: noise averages out over a few of them
 _MOST_DRAWN = 64  # Hessians that draws are made under
+_MOST_BENT = 200  # draws at which contrasts are taken
+_SILENT = 1e-5  # as a share of the largest, a contrast's derivative that counts as zero
 _WARMUP = 300  # steps of NUTS
 _STUCK = 0.05  # standard deviation of a chain, as a share of the others', below which it is stuck
 
@@ -255,6 +257,39 @@ def _chains(log_prior: Any, steps: int) -> Any:
         return jax.lax.scan(one, state, jax.random.split(second, steps))[1]
 
     return jax.jit(jax.vmap(chain, in_axes=(0, 0, 0, None, None)))
+
+
+def bent(contrasts: Any, origin: np.ndarray, vectors: np.ndarray, precision: np.ndarray) -> float:
+    """Return how far contrasts at draws are from linear, as a share of what they vary.
+
+    `contrasts` are numbers that records know the parameters by, `vectors` draws (draw, parameter).
+    Where contrasts do not move at the origin, records are to say nothing elsewhere: there draws are
+    spread as the prior is, a normal of this `precision`. The share is one of median squared
+    distances. It is infinite if a number is not finite.
+    """
+    scale = np.diag(precision) ** -0.5
+    some = vectors[np.linspace(0, len(vectors) - 1, min(len(vectors), _MOST_BENT)).astype(int)]
+    function, slope = _contrasted(contrasts)
+    turned = np.asarray(slope(origin), float)  # (number, parameter)
+    if not np.isfinite(turned).all() or not np.isfinite(some).all():
+        return np.inf
+    _, sizes, directions = np.linalg.svd(turned * scale, full_matrices=True)
+    rank = int(np.sum(sizes > _SILENT * sizes[0]))
+    silent = directions[rank:]
+    away = np.random.default_rng(0).standard_normal((len(some), len(silent))) @ silent * scale
+    along = (some - origin) @ turned.T
+    moved = np.asarray(function(some + away), float) - np.asarray(function(origin[None]), float)
+    off, size = np.sum((moved - along) ** 2, axis=1), np.sum(along**2, axis=1)
+    share = float(np.median(off) / max(np.median(size), 1e-300))
+    return share if np.isfinite(share) else np.inf
+
+
+@lru_cache(maxsize=8)
+def _contrasted(contrasts: Any) -> Any:
+    """Return contrasts at several vectors, and their Jacobian at one."""
+    import jax
+
+    return jax.jit(jax.vmap(contrasts)), jax.jit(jax.jacfwd(contrasts))
 
 
 def inverse_root(matrix: np.ndarray) -> np.ndarray:

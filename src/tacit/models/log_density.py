@@ -211,7 +211,7 @@ def _whitened(model: LogDensity, schema: Schema) -> Whitened:
         clip = (math.sqrt(size) + 2) * math.sqrt(schema.max_rows_per_unit)
     derivatives = None
     if size <= MOST_WHITENED:
-        derivatives = _derivatives(model, density, basis)
+        derivatives = _derivatives(model, schema, density, basis)
         gradients = derivatives.gradients(derivatives.frame, clip, curvature, prior)
     else:
         gradients = _gradients(model, density, np.diag(basis), clip, curvature, prior)
@@ -226,7 +226,9 @@ def _walk(model: LogDensity, schema: Schema) -> Walk:
     return density_walk(density, schema, gradients, frame, model.prior_scale if plain else None)
 
 
-def _derivatives(model: LogDensity, density: Density, basis: np.ndarray) -> Derivatives:
+def _derivatives(
+    model: LogDensity, schema: Schema, density: Density, basis: np.ndarray
+) -> Derivatives:
     import jax
     import jax.numpy as jnp
 
@@ -271,6 +273,7 @@ def _derivatives(model: LogDensity, density: Density, basis: np.ndarray) -> Deri
         posterior=model.vector_posterior,
         parameters=lambda posterior: _vector_of(density, posterior),
         clip=model.clip,
+        contrasts=density.contrasts(schema) if density.targets else None,
     )
 
 

@@ -90,7 +90,8 @@ def numpyro_density(model: Any, schema: Schema) -> Density:
         given = {name: jnp.asarray(arrays[name]) for name in latent}
         return layout.vector(unconstrain_fn(prior_alone, (), some, given))
 
-    return Density(columns, start, spread, log_likelihood, log_prior, values, vector)
+    targets = _targets(program, columns, bind, rows[:2])
+    return Density(columns, start, spread, log_likelihood, log_prior, values, vector, targets)
 
 
 def _binding(model: Any, schema: Schema) -> tuple[tuple[str, ...], Callable[[Any], dict[str, Any]]]:
@@ -143,6 +144,28 @@ def _sites(program: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
     # Shapes, plates and supports are enough: nothing is computed, and nothing compiled.
     tried(run, (), "the NumPyro model, on one or two records,")
     return found
+
+
+def _targets(program: Any, columns: tuple[str, ...], bind: Any, rows: Any) -> tuple[str, ...]:
+    """The columns that are observed: those of which an observed value is made."""
+    import jax
+
+    @jax.jit
+    def observed(some: Any) -> list[Any]:
+        from numpyro import handlers
+
+        seeded = handlers.seed(program, jax.random.key(0))
+        sites = handlers.trace(seeded).get_trace(**bind(some)).values()
+        return [s["value"] for s in sites if s["type"] == "sample" and s["is_observed"]]
+
+    before, found = observed(rows[:1]), []
+    for i, name in enumerate(columns):
+        other = rows[:1].copy()
+        other[0, i] = rows[1, i] if rows[1, i] != rows[0, i] else 1 - rows[0, i]
+        pairs = zip(before, observed(other))
+        if not all(np.array_equal(a, b, equal_nan=True) for a, b in pairs):
+            found.append(name)
+    return tuple(found)
 
 
 def _check_sites(one: Mapping[str, Any], two: Mapping[str, Any]) -> None:

@@ -164,6 +164,9 @@ class Derivatives:
         The initial value from a posterior of the same model: its mean.
     clip
         The largest norm of one unit's contribution, where the model says so.
+    contrasts
+        What synthetic records say of the parameters, numbers as a function of JAX, for a look at
+        how far it is from linear; None where that is known to be near enough.
     """
 
     gradient: Contribution
@@ -178,6 +181,7 @@ class Derivatives:
     parameters: Callable[[Any], np.ndarray]
     constants: tuple[np.ndarray, ...] = ()
     clip: float | None = None
+    contrasts: Callable[[Any], Any] | None = None
 
     @property
     def size(self) -> int:
