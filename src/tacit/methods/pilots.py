@@ -39,7 +39,7 @@ _WIDER = 4.0  # times, at most
 _SURPRISE = 1e-4  # probability under which gradients are said to disagree
 _WIDEST = 100.0  # the prior's curvature over that of all records, where coordinates widen no more
 # Contrasts off their lines, as a share of their squares. (In regressions and a centred hierarchy it
-# was at most 0.02 at epsilon 0.5 to 4, in a hierarchy written non-centred 0.07 to 3.7 at 0.5 and 1.)
+# was at most 0.02 at epsilon 0.5 to 4, in a hierarchy by offsets 0.07 to 3.7 at 0.5 and 1.)
 _BENT = 0.03
 _UNRESOLVED = 0.75  # noise in the Hessian, as a share of it, above which intervals rest on a guess
 
@@ -223,7 +223,7 @@ def posterior_of(
             warnings += (
                 "the log-likelihood is far from quadratic where the posterior is, so that "
                 "intervals may be too narrow and in the wrong place; where parameters are "
-                "multiplied, as in mean + spread * away, write level ~ Normal(mean, spread) instead",
+                "multiplied, as in mean + spread * away, write level ~ Normal(mean, spread)",
             )
     shaped = vectors.reshape(sampling.chains, sampling.draws, -1)
     return derivatives.posterior(release, shaped, sampling.noise).warned(warnings)

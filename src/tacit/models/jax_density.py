@@ -26,6 +26,8 @@ class Density:
     of. `spread` is about how wide the prior is around
     `start`, the standard deviation of each parameter. `values` turns vectors (..., parameter)
     into arrays by name on the model's own scale, and `vector` one set of such arrays into a vector.
+    `log_likelihood_of` takes such arrays and a row. Where the law of the target is known, `outcome`
+    takes a key too, and gives the target's mean and a draw of it.
     """
 
     columns: tuple[str, ...]
@@ -36,6 +38,8 @@ class Density:
     values: Callable[[np.ndarray], dict[str, np.ndarray]]
     vector: Callable[[Mapping[str, Any]], np.ndarray]
     targets: tuple[str, ...]
+    log_likelihood_of: Callable[[Any, Any], Any]
+    outcome: Callable[[Any, Any, Any], Any] | None = None
 
     def contrasts(self, schema: Schema) -> Callable[[Any], Any]:
         """Return what the log-likelihoods of synthetic records say of their targets at a vector.
@@ -130,9 +134,12 @@ def function_density(model: Any, schema: Schema) -> Density:
     target = None if model.y is None else schema[model.y]
     columns = model.x if model.y is None else (*model.x, model.y)
 
-    def log_likelihood(vector: Any, row: Any) -> Any:
+    def log_likelihood_of(arrays: Any, row: Any) -> Any:
         y = None if target is None else number_of(target, row[inputs])
-        return _number(model.model(layout.arrays(vector), row[:inputs], y))
+        return _number(model.model(arrays, row[:inputs], y))
+
+    def log_likelihood(vector: Any, row: Any) -> Any:
+        return log_likelihood_of(layout.arrays(vector), row)
 
     def log_prior(vector: Any) -> Any:
         if model.log_prior is None:
@@ -154,7 +161,7 @@ def function_density(model: Any, schema: Schema) -> Density:
         spread = np.where(concave, safe**-0.5, spread)
     functions = log_likelihood, log_prior, layout.arrays, layout.vector
     targets = () if model.y is None else (model.y,)
-    return Density(columns, start, spread, *functions, targets)
+    return Density(columns, start, spread, *functions, targets, log_likelihood_of)
 
 
 def tried(function: Callable[..., Any], arguments: Sequence[Any], what: str) -> Any:

@@ -18,7 +18,7 @@ from tacit.models.checks import MOST_WHITENED, number, refuse_draws
 from tacit.models.density_walk import density_walk
 from tacit.models.jax_density import Density, function_density, synthetic_rows
 from tacit.models.numpyro_density import numpyro_density
-from tacit.posterior import Posterior
+from tacit.posterior import DensityPosterior, Posterior
 from tacit.spec.density import DensityDraw, Likelihood
 from tacit.spec.errors import ModelError
 from tacit.spec.programs import Program, trace
@@ -150,7 +150,8 @@ class LogDensity:
         self, release: Release, vectors: np.ndarray, noise: str = "tempered"
     ) -> Posterior:
         """The posterior of draws (chain, draw, parameter) of the parameters as one vector."""
-        draws = self.density(release.schema).values(vectors)
+        density = self.density(release.schema)
+        draws = density.values(vectors)
         dims = {
             name: tuple(f"{name}_dim_{i}" for i in range(part.ndim - 2))
             for name, part in draws.items()
@@ -160,13 +161,14 @@ class LogDensity:
             for name, some in dims.items()
             for i, dim in enumerate(some)
         }
-        return Posterior(
+        return DensityPosterior(
             draws={name: np.asarray(part, float) for name, part in draws.items()},
             dims=dims,
             coords=coords,
             model=self._described(release.schema),
             releases=(release,),
             noise=noise,
+            density=density,
         )
 
     def _described(self, schema: Schema) -> dict[str, Any]:
