@@ -1,4 +1,4 @@
-"""Do 90% intervals of methods by gradients cover? Four models, several epsilons, simulated data.
+"""Do 90% intervals of methods by gradients cover? Several models and epsilons, simulated data.
 
     python benchmarks/gradient_methods.py [--fits 80] [--steps 300] [--models ...] [--methods ...]
 
@@ -111,6 +111,29 @@ def hierarchy(x0: Any, group: Any, y: Any) -> None:
         numpyro.sample("y", dist.Poisson(jnp.exp(level[group] + slope * x0)), obs=y)
 
 
+def offsets(x0: Any, group: Any, y: Any) -> None:
+    mean = numpyro.sample("mean", dist.Normal(0, 2))
+    spread = numpyro.sample("spread", dist.HalfNormal(1))
+    slope = numpyro.sample("slope", dist.Normal(0, 1))
+    with numpyro.plate("groups", GROUPS):
+        away = numpyro.sample("away", dist.Normal(0, 1))
+    with numpyro.plate("rows", len(y)):
+        rate = jnp.exp(mean + spread * away[group] + slope * x0)
+        numpyro.sample("y", dist.Poisson(rate), obs=y)
+
+
+def not_centred() -> Case:
+    """The hierarchy written with offsets: methods by gradients are to warn."""
+    case = hierarchical()
+
+    def simulate(rng: np.random.Generator) -> Any:
+        truth, table = case.simulate(rng)
+        truth["away"] = (truth.pop("level") - truth["mean"]) / truth["spread"]
+        return truth, table
+
+    return Case(tacit.LogDensity(offsets), case.schema, simulate)
+
+
 def hierarchical() -> Case:
     groups = [f"g{i}" for i in range(GROUPS)]
 
@@ -138,6 +161,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "Poisson, 4 features": lambda: counted(4, poisson, False),
     "negative binomial, 4 features": lambda: counted(4, negative_binomial, True),
     "hierarchy, 6 groups": hierarchical,
+    "hierarchy, not centred": not_centred,
 }
 SAMPLERS = {each.__name__: each for each in (PrivateNewton, SGLD, SGHMC, SGNHT, SGFS, DPVI)}
 

@@ -208,3 +208,30 @@ def test_a_hierarchy_is_as_wide_as_without_noise():
         for seed in range(5):
             ratio = widths(how, seed) / without
             assert np.all((ratio > 1 / 1.4) & (ratio < 1.4)), (how, seed, ratio)
+
+
+def test_what_is_not_near_a_line_is_said():
+    """A level by two parameters: any pair of the same product is as good."""
+    pytest.importorskip("jax")
+    schema = tacit.Schema(tacit.Real("stay", -8, 8), neighbours="replace_one")
+    data = {"stay": np.random.default_rng(1).normal(1, 1, 2000).clip(-8, 8)}
+
+    def product(parameters, x, y):
+        return -0.5 * (y - parameters["a"] * (1 + parameters["b"])) ** 2
+
+    def plain(parameters, x, y):
+        return -0.5 * (y - parameters["a"] - parameters["b"]) ** 2
+
+    for body, warns in ((product, True), (plain, False)):
+        shapes = {"a": (), "b": ()}
+        model = tacit.LogDensity(body, y="stay", parameters=shapes, prior_scale=1.0)
+        how = tacit.PrivateNewton(4, 1e-6)
+        posterior = tacit.fit(model, tacit.Public(data, schema, seed=1), how, seed=1)
+        assert any("far from quadratic" in text for text in posterior.warnings) == warns
+        said = any("far from quadratic" in text for text in posterior.certificate.assumptions)
+        assert said == warns
+
+
+def test_other_guides_are_refused_in_a_sentence():
+    with pytest.raises(tacit.errors.ModelError, match=r"drawn exactly.*Nothing was read or spent"):
+        DPVI(1, 1e-6, guide=lambda x, y: None)

@@ -6,8 +6,11 @@ are five standard errors of chains whose draws are worth a fiftieth of independe
 
 import numpy as np
 import pytest
+from scipy.stats import poisson as poisson_law
 
 import tacit
+from tacit.infer.linearised import bent
+from tacit.spec.walks import Frame
 
 jax = pytest.importorskip("jax")
 numpyro = pytest.importorskip("numpyro")
@@ -138,6 +141,48 @@ def test_a_made_up_record_has_a_curvature_of_one():
         assert model.gradients(schema()).curvature == 1.0, name
 
 
+def test_a_heavy_hessian_takes_no_room_from_the_gradient():
+    """A record of gradient 3 and Hessian 40, and a clip of 8: what is clipped is the Hessian."""
+
+    def steep(parameters, x, y):
+        return 3.0 * parameters["a"] - 20.0 * parameters["a"] ** 2
+
+    only = tacit.Schema(tacit.Real("stay", -8, 8), neighbours="replace_one")
+    model = tacit.LogDensity(steep, y="stay", parameters={"a": ()})
+    asked = model.derivatives(only).question(Frame(np.zeros(1), np.eye(1)), 8.0, hessian=True)
+    one = tacit.Public({"stay": np.zeros(1)}, only).release(asked, tacit.Exact()).value
+    np.testing.assert_allclose(one, [3.0, (64 - 9 - 1) ** 0.5, 1.0], rtol=1e-4)
+
+
+def not_centred(ward, stay):
+    """The hierarchy by offsets: records tell products of parameters apart, and not these."""
+    mean = numpyro.sample("mean", dist.Normal(0, 3))
+    spread = numpyro.sample("spread", dist.HalfNormal(2))
+    with numpyro.plate("wards", 3):
+        away = numpyro.sample("away", dist.Normal(0, 1))
+    sigma = numpyro.sample("sigma", dist.HalfNormal(3))
+    with numpyro.plate("records", len(stay)):
+        numpyro.sample("stay", dist.Normal(mean + spread * away[ward], sigma), obs=stay)
+
+
+def test_products_of_parameters_are_not_near_a_line():
+    """Both hierarchies at one point of the posterior, draws about as wide as levels are known.
+
+    A warning comes at 0.03; sigma alone, by its logarithm, makes for less than 0.001.
+    """
+    rng = np.random.default_rng(1)
+    for name in ("not centred", "hierarchical"):
+        model = PROBABILISTIC.get(name) or tacit.LogDensity(not_centred)
+        density = model.density(schema())
+        derivatives = model.derivatives(schema())
+        assert density.targets == ("stay",)
+        level = {"level": [-1.0, 0.5, 2.0]} if name == "hierarchical" else {"away": [-1.5, 0, 1.5]}
+        at = density.vector({"mean": 0.5, "spread": 1.0, "sigma": 1.5, **level})
+        draws = at + rng.normal(0, 0.03, (100, len(at)))
+        found = bent(derivatives.contrasts, at, draws, derivatives.prior_precision)
+        assert found > 1.0 if name == "not centred" else found < 0.003, (name, found)
+
+
 def test_many_parameters_are_scaled_one_by_one():
     def wide(parameters, x, y):
         return -0.5 * jnp.sum((y - x[0] * parameters["w"]) ** 2) / 100
@@ -240,6 +285,58 @@ def test_a_prior_of_ones_own():
     exact = (7.0 * 1e6 + table()["stay"].sum()) / (1e6 + N)  # a normal prior after all
     assert exact < 6.99
     assert tacit.fit(model, public(), how, seed=1).mean() == pytest.approx(exact, abs=0.005)
+
+
+# Predictions
+
+
+def predicting(name, model=None):
+    return tacit.fit(model or PROBABILISTIC[name], public(), tacit.PrivateNewton(8, 1e-6), seed=1)
+
+
+def test_a_numpyro_model_predicts_what_it_observes():
+    """Means and intervals by the Poisson law of each draw; what rows hold is not asked."""
+    posterior, new = predicting("poisson"), {"dose": [-1.0, 0.0, 1.0]}
+    rates = np.exp(posterior.flat("base")[:, None] + posterior.flat("slope")[:, None] * new["dose"])
+    np.testing.assert_allclose(posterior.predict(new), rates.mean(axis=0), rtol=1e-4)
+    low, high = posterior.predict_interval(new, 0.9, seed=1)
+    expected = np.quantile(np.random.default_rng(2).poisson(rates), [0.05, 0.95], axis=0)
+    assert np.all(np.abs(np.array([low, high]) - expected) <= 1)  # whole numbers
+    visits = np.array([0, 2, 5])
+    chance = poisson_law.pmf(visits, rates).mean(axis=0)
+    found = posterior.log_likelihood({**new, "visits": visits})
+    np.testing.assert_allclose(found, np.log(chance), rtol=1e-3)
+    with pytest.raises(tacit.errors.ModelError, match="Categorical target"):
+        posterior.predict_proba(new)
+
+
+@pytest.mark.parametrize(
+    "model", [LOGISTIC, PROBABILISTIC["logistic"]], ids=["function", "NumPyro"]
+)
+def test_levels_have_probabilities(model, tmp_path):
+    posterior, new = predicting("logistic", model), {"age": [30.0, 70.0], "dose": [0.5, -0.5]}
+    x = np.column_stack([(np.array(new["age"]) - 50) / 30, new["dose"]])
+    odds = posterior.flat("intercept")[:, None] + posterior.flat("coef") @ x.T
+    chance = (1 / (1 + np.exp(-odds))).mean(axis=0)
+    np.testing.assert_allclose(posterior.predict_proba(new)[:, 1], chance, rtol=1e-3)
+    assert posterior.classes == ("no", "yes")
+    assert list(posterior.predict(new)) == ["no", "yes"]
+    found = posterior.log_likelihood({**new, "ill": ["yes", "no"]})
+    np.testing.assert_allclose(found, np.log([chance[0], 1 - chance[1]]), rtol=1e-3)
+    posterior.save(tmp_path / "p.nc")
+    with pytest.raises(tacit.errors.ModelError, match="from a file"):
+        tacit.Posterior.load(tmp_path / "p.nc").predict(new)
+
+
+def test_a_function_does_not_know_the_mean_of_a_number():
+    def normal(parameters, x, y):
+        return -0.5 * (y - parameters["mean"]) ** 2
+
+    model = tacit.LogDensity(normal, y="stay", parameters={"mean": ()})
+    posterior = predicting("", model)
+    with pytest.raises(tacit.errors.ModelError, match="no mean is known"):
+        posterior.predict(table(3))
+    assert posterior.log_likelihood(table(3)).shape == (3,)
 
 
 # Records that go wrong

@@ -8,8 +8,9 @@ W has, given the true parameters, the law
 
 an observation of psi in which sampling and privacy noise both count. With a prior this is a
 posterior, however large the noise. The Hessian is released with noise too. It has a normal law
-around n times the identity a priori, n the number of units: coordinates are chosen such that a
-record has a curvature of about 1, and the better that holds, the less is asked of the noisy one.
+around a multiple of the identity a priori, about n, the number of units: coordinates are chosen
+such that a record has a curvature of about 1, and the better that holds, the less is asked of the
+noisy one.
 """
 
 from __future__ import annotations
@@ -30,9 +31,13 @@ from tacit.spec.walks import Frame
 _DEVIATION = 0.3
 _LEAST = 0.05  # smallest eigenvalue of a Hessian, as a share of n
 _GAIN = 0.4  # by how much noise alone may move an eigenvalue where coordinates are adapted
+_LOW, _LOWEST = 0.25, 0.02  # curvatures in one step, at least: where noise is large, where small
+_LEVEL = 0.5  # standard deviation a priori of the mean curvature of a record
 _LONGEST = 1.5  # step of a pilot query, in coordinates in which a record has a curvature of 1
 _DAMPED = 0.6  # pilot steps after the first: noise averages out over a few of them
 _MOST_DRAWN = 64  # Hessians that draws are made under
+_MOST_BENT = 200  # draws at which contrasts are taken
+_SILENT = 1e-5  # as a share of the largest, a contrast's derivative that counts as zero
 _WARMUP = 300  # steps of NUTS
 _STUCK = 0.05  # standard deviation of a chain, as a share of the others', below which it is stuck
 
@@ -68,44 +73,54 @@ class Observed:
 def adapted(observed: Observed, n: float) -> np.ndarray:
     """Return the curvature of a record as a step towards a noisy Hessian from the identity.
 
-    Noise alone moves no eigenvalue by more than 0.4: a curvature that is taken for too small makes
-    for steps that are too long, and these for coordinates that are worse.
+    Its mean over all directions is known best, and moves first. Noise alone moves that mean by no
+    more than 0.4, and no eigenvalue by more than 0.4 of it: a curvature that is taken for too small
+    makes for steps that are too long, and these for coordinates that are worse.
     """
-    size = len(observed.gradient)
-    edge = (2 * size) ** 0.5 * observed.hessian_sd / n
-    gain = min(1.0, _GAIN / edge)
-    least = 0.25 if gain < 1 else max(0.02, edge)
+    size, sd = len(observed.gradient), observed.hessian_sd / n
     identity = np.eye(size)
-    return _floored(identity + gain * (observed.hessian / n - identity), least)
+    mean = float(np.trace(observed.hessian)) / size / n
+    edge = 2 * sd / size**0.5
+    gain = min(1.0, _GAIN / edge)
+    level = max(1 + gain * (mean - 1), _LOW if gain < 1 else max(_LOWEST, edge))
+    edge = (2 * size) ** 0.5 * sd / level
+    gain = min(1.0, _GAIN / edge)
+    shape = identity + gain * (observed.hessian / n - mean * identity) / level
+    return level * _floored(shape, _LOW if gain < 1 else max(_LOWEST, edge))
 
 
-def estimated(observed: Sequence[Observed], n: float) -> tuple[np.ndarray, float]:
-    """Return the posterior mean of a record's curvature, and the standard deviation of its entries.
+def estimated(observed: Sequence[Observed], n: float) -> tuple[np.ndarray, float, float]:
+    """Return the posterior mean of a record's curvature, and how well it is known.
 
-    All were observed in coordinates of one basis.
+    That is the standard deviation of its entries, and of its mean over all directions. All were
+    observed in coordinates of one basis.
     """
     size = len(observed[0].gradient)
     weights = np.array([each.hessian_sd**-2.0 for each in observed])
-    mean = np.tensordot(weights / weights.sum(), [each.hessian / n for each in observed], axes=1)
-    prior, noise = _DEVIATION / size, 1 / weights.sum() / n**2
-    identity = np.eye(size)
-    hessian = identity + prior / (prior + noise) * (mean - identity)
-    return _floored(hessian, _LEAST), float((prior * noise / (prior + noise)) ** 0.5)
+    seen = np.tensordot(weights / weights.sum(), [each.hessian / n for each in observed], axes=1)
+    noise, identity = 1 / weights.sum() / n**2, np.eye(size)
+    average, error = float(np.trace(seen)) / size, noise / size
+    known = _LEVEL**2 / (_LEVEL**2 + error)
+    level = max(1 + known * (average - 1), _LEAST)
+    prior = _DEVIATION / size * level**2
+    shrunk = prior / (prior + noise)
+    hessian = level * identity + shrunk * (seen - average * identity)
+    return _floored(hessian, _LEAST), float((shrunk * noise) ** 0.5), float((known * error) ** 0.5)
 
 
 def newton_step(
-    observed: Observed,
-    curvature: np.ndarray,
-    n: float,
+    frame: Frame,
+    gradient: np.ndarray,
+    hessian: np.ndarray,
     mean: np.ndarray,
     precision: np.ndarray,
     *,
     damped: bool,
 ) -> np.ndarray:
     """Return where the posterior's mode should be, by a normal prior; at most 1.5 away."""
-    basis, origin = observed.frame.basis, observed.frame.origin
-    gradient = observed.gradient + basis.T @ precision @ (mean - origin)
-    step = np.linalg.solve(n * curvature + basis.T @ precision @ basis, gradient)
+    basis, origin = frame.basis, frame.origin
+    gradient = gradient + basis.T @ precision @ (mean - origin)
+    step = np.linalg.solve(hessian + basis.T @ precision @ basis, gradient)
     length = float(np.linalg.norm(step))
     return step * min(1.0, _LONGEST / max(length, 1e-300)) * (_DAMPED if damped else 1.0)
 
@@ -115,7 +130,8 @@ class Linearised:
     """The law N(H psi, H + W) of a released gradient given the parameters psi of a frame.
 
     `gradient` is the log-likelihood's at psi = 0 with noise of covariance `noise`; `hessian` is H,
-    known up to `hessian_sd` on its diagonal and that over the root of 2 elsewhere.
+    known up to `hessian_sd` on its diagonal and that over the root of 2 elsewhere, its mean over
+    all directions up to `level_sd`.
     """
 
     frame: Frame
@@ -123,13 +139,14 @@ class Linearised:
     noise: np.ndarray
     hessian: np.ndarray
     hessian_sd: float
+    level_sd: float
 
     @classmethod
     def of(cls, one: Observed, all_of_them: Sequence[Observed], n: float) -> Linearised:
         """From one released gradient, and the Hessians of all that were asked in its basis."""
-        curvature, sd = estimated(all_of_them, n)
+        curvature, sd, level_sd = estimated(all_of_them, n)
         noise = one.sd**2 * np.eye(len(curvature))
-        return cls(one.frame, one.gradient, noise, n * curvature, n * sd)
+        return cls(one.frame, one.gradient, noise, n * curvature, n * sd, n * level_sd)
 
     @classmethod
     def combined(cls, parts: Sequence[Linearised], frame: Frame) -> Linearised:
@@ -138,7 +155,9 @@ class Linearised:
         noise = np.linalg.inv(sum(precisions))
         shifted = [each.at(frame) for each in parts]
         total = sum(p @ s for p, s in zip(precisions, shifted))
-        return cls(frame, noise @ total, noise, parts[0].hessian, parts[0].hessian_sd)
+        return cls(
+            frame, noise @ total, noise, parts[0].hessian, parts[0].hessian_sd, parts[0].level_sd
+        )
 
     def at(self, frame: Frame) -> np.ndarray:
         """The gradient at the origin of another frame of the same basis, as the Hessian has it."""
@@ -148,14 +167,14 @@ class Linearised:
         """Draws (draw, ...) of the Hessian."""
         size = len(self.gradient)
         n = float(np.trace(self.hessian)) / size
-        return np.array([
-            _floored(
-                self.hessian
-                + symmetric(rng.normal(0, self.hessian_sd, packed_size(size)), size),
-                _LEAST * n,
-            )
-            for _ in range(count)
-        ])  # fmt: skip
+        identity = np.eye(size)
+
+        def drawn() -> np.ndarray:
+            off = symmetric(rng.normal(0, self.hessian_sd, packed_size(size)), size)
+            level = rng.normal(0, self.level_sd) - float(np.trace(off)) / size
+            return _floored(self.hessian + off + level * identity, _LEAST * n)
+
+        return np.array([drawn() for _ in range(count)])
 
     def normal_draws(
         self,
@@ -238,6 +257,39 @@ def _chains(log_prior: Any, steps: int) -> Any:
         return jax.lax.scan(one, state, jax.random.split(second, steps))[1]
 
     return jax.jit(jax.vmap(chain, in_axes=(0, 0, 0, None, None)))
+
+
+def bent(contrasts: Any, origin: np.ndarray, vectors: np.ndarray, precision: np.ndarray) -> float:
+    """Return how far contrasts at draws are from linear, as a share of what they vary.
+
+    `contrasts` are numbers that records know the parameters by, `vectors` draws (draw, parameter).
+    Where contrasts do not move at the origin, records are to say nothing elsewhere: there draws are
+    spread as the prior is, a normal of this `precision`. The share is one of median squared
+    distances. It is infinite if a number is not finite.
+    """
+    scale = np.diag(precision) ** -0.5
+    some = vectors[np.linspace(0, len(vectors) - 1, min(len(vectors), _MOST_BENT)).astype(int)]
+    function, slope = _contrasted(contrasts)
+    turned = np.asarray(slope(origin), float)  # (number, parameter)
+    if not np.isfinite(turned).all() or not np.isfinite(some).all():
+        return np.inf
+    _, sizes, directions = np.linalg.svd(turned * scale, full_matrices=True)
+    rank = int(np.sum(sizes > _SILENT * sizes[0]))
+    silent = directions[rank:]
+    away = np.random.default_rng(0).standard_normal((len(some), len(silent))) @ silent * scale
+    along = (some - origin) @ turned.T
+    moved = np.asarray(function(some + away), float) - np.asarray(function(origin[None]), float)
+    off, size = np.sum((moved - along) ** 2, axis=1), np.sum(along**2, axis=1)
+    share = float(np.median(off) / max(np.median(size), 1e-300))
+    return share if np.isfinite(share) else np.inf
+
+
+@lru_cache(maxsize=8)
+def _contrasted(contrasts: Any) -> Any:
+    """Return contrasts at several vectors, and their Jacobian at one."""
+    import jax
+
+    return jax.jit(jax.vmap(contrasts)), jax.jit(jax.jacfwd(contrasts))
 
 
 def inverse_root(matrix: np.ndarray) -> np.ndarray:

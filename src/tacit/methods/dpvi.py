@@ -11,7 +11,7 @@ from numpy.random import Generator
 from tacit.methods.gradient_sampler import ChainState, GradientSampler, SamplerSetting
 from tacit.methods.method import Spending, Task
 from tacit.methods.schedules import Polynomial
-from tacit.spec.checks import one_of, set_fields
+from tacit.spec.checks import set_fields
 from tacit.spec.errors import ModelError
 from tacit.spec.release import Release
 
@@ -51,14 +51,21 @@ class DPVI(GradientSampler):
     Parameters
     ----------
     guide
-        "full_rank", or "mean_field" for independent parameters.
+        "full_rank", or "mean_field" for independent parameters. It is applied to what was released,
+        and costs nothing more.
     """
 
     guide: Literal["full_rank", "mean_field"] = "full_rank"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        one_of(self.guide, "guide", ("full_rank", "mean_field"), ModelError)
+        if self.guide not in ("full_rank", "mean_field"):
+            raise ModelError(
+                f'Expected guide="full_rank" or "mean_field", got {self.guide!r}. Other guides and '
+                "variables of single records are not for DPVI: under the gradients that are "
+                "released the posterior is drawn exactly, with the model's own prior. Nothing was "
+                "read or spent."
+            )
         if self.pilot_share == 0:
             raise ModelError("Expected pilot_share > 0 for DPVI: the guide's scale is theirs.")
         if self.step_size is None:

@@ -15,15 +15,19 @@ from tacit.spec.errors import ModelError
 from tacit.spec.schema import Schema
 
 _SYNTHETIC = 256  # rows
+_PLACES, _TARGETS = 48, 3  # records that contrasts are of: so many, each with so many targets
 
 
 @dataclass(frozen=True, eq=False)
 class Density:
     """What a sampler needs of a model, in JAX and without bounds on its parameters.
 
-    `row` holds the `columns` in their order. `spread` is about how wide the prior is around
+    `row` holds the `columns` in their order, `targets` are those of them that it is a likelihood
+    of. `spread` is about how wide the prior is around
     `start`, the standard deviation of each parameter. `values` turns vectors (..., parameter)
     into arrays by name on the model's own scale, and `vector` one set of such arrays into a vector.
+    `log_likelihood_of` takes such arrays and a row. Where the law of the target is known, `outcome`
+    takes a key too, and gives the target's mean and a draw of it.
     """
 
     columns: tuple[str, ...]
@@ -33,6 +37,34 @@ class Density:
     log_prior: Callable[[Any], Any]
     values: Callable[[np.ndarray], dict[str, np.ndarray]]
     vector: Callable[[Mapping[str, Any]], np.ndarray]
+    targets: tuple[str, ...]
+    log_likelihood_of: Callable[[Any, Any], Any]
+    outcome: Callable[[Any, Any, Any], Any] | None = None
+
+    def contrasts(self, schema: Schema) -> Callable[[Any], Any]:
+        """Return what the log-likelihoods of synthetic records say of their targets at a vector.
+
+        They are those of records that are alike but for their targets, less their mean: numbers
+        that parameters move in proportion where they are those of a generalised linear model.
+        """
+        import jax
+        import jax.numpy as jnp
+
+        rows = synthetic_rows(self.columns, schema, _PLACES * _TARGETS)
+        places = rows.reshape(_PLACES, _TARGETS, -1)
+        for i, name in enumerate(self.columns):
+            if name not in self.targets:
+                places[:, :, i] = places[:, :1, i]
+        flat = jnp.asarray(places.reshape(len(rows), -1), jnp.float32)
+        of_rows = jax.vmap(self.log_likelihood, in_axes=(None, 0))
+
+        def found(vector: Any) -> Any:
+            values = of_rows(vector, flat).reshape(_PLACES, _TARGETS)
+            values = values - jnp.mean(values, axis=1, keepdims=True)
+            # Records that the model can make nothing of say nothing.
+            return jnp.where(jnp.isfinite(values), values, 0.0).ravel()
+
+        return found
 
 
 @dataclass(frozen=True)
@@ -102,9 +134,12 @@ def function_density(model: Any, schema: Schema) -> Density:
     target = None if model.y is None else schema[model.y]
     columns = model.x if model.y is None else (*model.x, model.y)
 
-    def log_likelihood(vector: Any, row: Any) -> Any:
+    def log_likelihood_of(arrays: Any, row: Any) -> Any:
         y = None if target is None else number_of(target, row[inputs])
-        return _number(model.model(layout.arrays(vector), row[:inputs], y))
+        return _number(model.model(arrays, row[:inputs], y))
+
+    def log_likelihood(vector: Any, row: Any) -> Any:
+        return log_likelihood_of(layout.arrays(vector), row)
 
     def log_prior(vector: Any) -> Any:
         if model.log_prior is None:
@@ -125,7 +160,8 @@ def function_density(model: Any, schema: Schema) -> Density:
         start = np.where(concave, start + slope / safe, start)
         spread = np.where(concave, safe**-0.5, spread)
     functions = log_likelihood, log_prior, layout.arrays, layout.vector
-    return Density(columns, start, spread, *functions)
+    targets = () if model.y is None else (model.y,)
+    return Density(columns, start, spread, *functions, targets, log_likelihood_of)
 
 
 def tried(function: Callable[..., Any], arguments: Sequence[Any], what: str) -> Any:

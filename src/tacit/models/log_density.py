@@ -18,7 +18,7 @@ from tacit.models.checks import MOST_WHITENED, number, refuse_draws
 from tacit.models.density_walk import density_walk
 from tacit.models.jax_density import Density, function_density, synthetic_rows
 from tacit.models.numpyro_density import numpyro_density
-from tacit.posterior import Posterior
+from tacit.posterior import DensityPosterior, Posterior
 from tacit.spec.density import DensityDraw, Likelihood
 from tacit.spec.errors import ModelError
 from tacit.spec.programs import Program, trace
@@ -150,7 +150,8 @@ class LogDensity:
         self, release: Release, vectors: np.ndarray, noise: str = "tempered"
     ) -> Posterior:
         """The posterior of draws (chain, draw, parameter) of the parameters as one vector."""
-        draws = self.density(release.schema).values(vectors)
+        density = self.density(release.schema)
+        draws = density.values(vectors)
         dims = {
             name: tuple(f"{name}_dim_{i}" for i in range(part.ndim - 2))
             for name, part in draws.items()
@@ -160,13 +161,14 @@ class LogDensity:
             for name, some in dims.items()
             for i, dim in enumerate(some)
         }
-        return Posterior(
+        return DensityPosterior(
             draws={name: np.asarray(part, float) for name, part in draws.items()},
             dims=dims,
             coords=coords,
             model=self._described(release.schema),
             releases=(release,),
             noise=noise,
+            density=density,
         )
 
     def _described(self, schema: Schema) -> dict[str, Any]:
@@ -211,7 +213,7 @@ def _whitened(model: LogDensity, schema: Schema) -> Whitened:
         clip = (math.sqrt(size) + 2) * math.sqrt(schema.max_rows_per_unit)
     derivatives = None
     if size <= MOST_WHITENED:
-        derivatives = _derivatives(model, density, basis)
+        derivatives = _derivatives(model, schema, density, basis)
         gradients = derivatives.gradients(derivatives.frame, clip, curvature, prior)
     else:
         gradients = _gradients(model, density, np.diag(basis), clip, curvature, prior)
@@ -226,7 +228,9 @@ def _walk(model: LogDensity, schema: Schema) -> Walk:
     return density_walk(density, schema, gradients, frame, model.prior_scale if plain else None)
 
 
-def _derivatives(model: LogDensity, density: Density, basis: np.ndarray) -> Derivatives:
+def _derivatives(
+    model: LogDensity, schema: Schema, density: Density, basis: np.ndarray
+) -> Derivatives:
     import jax
     import jax.numpy as jnp
 
@@ -241,25 +245,27 @@ def _derivatives(model: LogDensity, density: Density, basis: np.ndarray) -> Deri
         return jnp.where(jnp.isfinite(value), basis.T @ found, 0.0)
 
     def both(row: Any, state: Any) -> Any:
-        vector, basis = state
+        vector, basis, clip = state
 
         def near(psi: Any) -> Any:
             return density.log_likelihood(vector + basis @ psi, row)
 
         value, found = jax.value_and_grad(near)(jnp.zeros(size, vector.dtype))
         hessian = -jax.hessian(near)(jnp.zeros(size, vector.dtype))
-        one = jnp.ones(1, vector.dtype)
-        parts = jnp.concatenate([found, hessian[first, second] * packing, one])
+        # The gradient goes first: what is clipped of it moves the posterior, while the Hessian
+        # sets its width, and has the heavier tails.
+        packed, one = hessian[first, second] * packing, jnp.ones(1, vector.dtype)
+        room = jnp.maximum(clip**2 - found @ found - 1, clip**2 / 16)
+        packed = packed * jnp.minimum(1.0, jnp.sqrt(room / jnp.maximum(packed @ packed, room)))
+        parts = jnp.concatenate([found, packed, one])
         return jnp.where(jnp.isfinite(value) & jnp.all(jnp.isfinite(parts)), parts, 0.0)
 
-    columns, state = (
-        len(density.columns),
-        (density.start.astype(_real()), np.eye(size, dtype=_real())),
-    )
+    columns = len(density.columns)
+    state = density.start.astype(_real()), np.eye(size, dtype=_real())
     plain = model.parameters is not None and model.log_prior is None
     return Derivatives(
         trace(gradient, columns, state),
-        trace(both, columns, state),
+        trace(both, columns, (*state, np.ones((), _real()))),
         density.columns,
         Frame(density.start, basis),
         prior_mean=density.start,
@@ -269,6 +275,7 @@ def _derivatives(model: LogDensity, density: Density, basis: np.ndarray) -> Deri
         posterior=model.vector_posterior,
         parameters=lambda posterior: _vector_of(density, posterior),
         clip=model.clip,
+        contrasts=density.contrasts(schema) if density.targets else None,
     )
 
 

@@ -90,7 +90,13 @@ def numpyro_density(model: Any, schema: Schema) -> Density:
         given = {name: jnp.asarray(arrays[name]) for name in latent}
         return layout.vector(unconstrain_fn(prior_alone, (), some, given))
 
-    return Density(columns, start, spread, log_likelihood, log_prior, values, vector)
+    def log_likelihood_of(arrays: Any, row: Any) -> Any:
+        return _terms(program, arrays, bind(row[None]), 1)[0]
+
+    targets, plain = _targets(program, columns, bind, rows[:2])
+    outcome = _outcome(program, bind) if plain else None
+    functions = log_likelihood, log_prior, values, vector, targets, log_likelihood_of, outcome
+    return Density(columns, start, spread, *functions)
 
 
 def _binding(model: Any, schema: Schema) -> tuple[tuple[str, ...], Callable[[Any], dict[str, Any]]]:
@@ -143,6 +149,47 @@ def _sites(program: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
     # Shapes, plates and supports are enough: nothing is computed, and nothing compiled.
     tried(run, (), "the NumPyro model, on one or two records,")
     return found
+
+
+def _targets(
+    program: Any, columns: tuple[str, ...], bind: Any, rows: Any
+) -> tuple[tuple[str, ...], bool]:
+    """The columns that are observed, and whether that is one column as it is."""
+    import jax
+
+    @jax.jit
+    def observed(some: Any) -> list[Any]:
+        from numpyro import handlers
+
+        seeded = handlers.seed(program, jax.random.key(0))
+        sites = handlers.trace(seeded).get_trace(**bind(some)).values()
+        return [s["value"] for s in sites if s["type"] == "sample" and s["is_observed"]]
+
+    before, found, plain = observed(rows[:1]), [], False
+    for i, name in enumerate(columns):
+        other = rows[:1].copy()
+        other[0, i] = rows[1, i] if rows[1, i] != rows[0, i] else 1 - rows[0, i]
+        after = observed(other)
+        if not all(np.array_equal(a, b, equal_nan=True) for a, b in zip(before, after)):
+            found.append(name)
+            plain = len(after) == 1 and np.array_equal(np.ravel(after[0]), other[:, i])
+    return tuple(found), plain and len(found) == 1
+
+
+def _outcome(program: Any, bind: Any) -> Callable[[Any, Any, Any], Any]:
+    """The mean of what is observed of a record, and a draw of it."""
+    import jax
+    import jax.numpy as jnp
+    from numpyro import handlers
+
+    def outcome(values: Any, row: Any, key: Any) -> Any:
+        given = handlers.substitute(handlers.seed(program, jax.random.key(0)), data=values)
+        sites = handlers.trace(given).get_trace(**bind(row[None])).values()
+        (law,) = [s["fn"] for s in sites if s["type"] == "sample" and s["is_observed"]]
+        mean, drawn = jnp.ravel(law.mean), jnp.ravel(law.sample(key))
+        return mean[0].astype(float), drawn[0].astype(float)
+
+    return outcome
 
 
 def _check_sites(one: Mapping[str, Any], two: Mapping[str, Any]) -> None:

@@ -1,11 +1,13 @@
 """Posteriors given a release: draws with their certificate, and predictions."""
 
 from tacit.posterior.base import Posterior, describe, load_arviz
+from tacit.posterior.density import DensityPosterior
 from tacit.posterior.hidden_states import HiddenStatesPosterior
 from tacit.posterior.network import FieldPosterior, NetworkPosterior
 from tacit.posterior.regression import LogisticPosterior, RegressionPosterior
 
 __all__ = [
+    "DensityPosterior",
     "FieldPosterior",
     "HiddenStatesPosterior",
     "LogisticPosterior",

@@ -146,7 +146,8 @@ class Derivatives:
     hessian
         The same; after it the negative Hessian basis' H basis, packed as in `tacit.spec.packing`
         and divided by the root of the number of parameters, so that the two parts are about equally
-        long where a record has a curvature of 1; and a 1, by which rows are counted.
+        long where a record has a curvature of 1; and a 1, by which rows are counted. The state of a
+        program ends with the clip.
     columns
         The columns of a row.
     frame
@@ -163,6 +164,9 @@ class Derivatives:
         The initial value from a posterior of the same model: its mean.
     clip
         The largest norm of one unit's contribution, where the model says so.
+    contrasts
+        What synthetic records say of the parameters, numbers as a function of JAX, for a look at
+        how far it is from linear; None where that is known to be near enough.
     """
 
     gradient: Contribution
@@ -177,6 +181,7 @@ class Derivatives:
     parameters: Callable[[Any], np.ndarray]
     constants: tuple[np.ndarray, ...] = ()
     clip: float | None = None
+    contrasts: Callable[[Any], Any] | None = None
 
     @property
     def size(self) -> int:
@@ -187,8 +192,9 @@ class Derivatives:
         kernel = self.hessian if hessian else self.gradient
         size = self.size + packed_size(self.size) + 1 if hessian else self.size
         precision = kernel.state[0][0] if isinstance(kernel, Program) else "float64"
-        place = frame.origin.astype(precision), frame.basis.astype(precision)
-        state = (*place, *self.constants)
+        state = (frame.origin.astype(precision), frame.basis.astype(precision), *self.constants)
+        if hessian and isinstance(kernel, Program):
+            state += (np.asarray(clip, precision),)
         return BoundedSum(kernel, self.columns, size=size, clip=clip, state=state)
 
     def gradients(
