@@ -27,6 +27,7 @@ def test_what_is_at_the_top():
     """A name more is a decision: most belong in a module."""
     assert sorted(tacit.__all__) == sorted(
         [
+            "CSV",
             "BayesNet",
             "BetaBernoulli",
             "Budget",

@@ -40,6 +40,7 @@ if TYPE_CHECKING:  # for editors and type checkers; at run time see `__getattr__
     from tacit.spec.budget import Budget
     from tacit.spec.certificate import Certificate
     from tacit.spec.columns import Categorical, Integer, Real, Time, Tokens
+    from tacit.spec.csv_file import CSV
     from tacit.spec.elsewhere import release_from_table
     from tacit.spec.errors import OverBudgetError, TacitError
     from tacit.spec.mechanisms import Exact, Gaussian, Laplace
@@ -50,6 +51,7 @@ if TYPE_CHECKING:  # for editors and type checkers; at run time see `__getattr__
 __version__ = version("tacit")
 
 __all__ = [
+    "CSV",
     "HMM",
     "LDA",
     "SGLD",
@@ -106,6 +108,7 @@ _HOMES = {
     "tacit.spec.budget": ("Budget",),
     "tacit.spec.certificate": ("Certificate",),
     "tacit.spec.columns": ("Categorical", "Integer", "Real", "Time", "Tokens"),
+    "tacit.spec.csv_file": ("CSV",),
     "tacit.spec.elsewhere": ("release_from_table",),
     "tacit.spec.errors": ("OverBudgetError", "TacitError"),
     "tacit.spec.mechanisms": ("Exact", "Gaussian", "Laplace"),

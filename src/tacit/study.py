@@ -23,6 +23,7 @@ from tacit.models import model_from_description
 from tacit.posterior import Posterior, describe
 from tacit.spec.budget import Budget
 from tacit.spec.columns import column_from_dict
+from tacit.spec.csv_file import CSV
 from tacit.spec.errors import FileError, StudyError
 from tacit.spec.mechanisms import Gaussian, Laplace
 from tacit.spec.plan import SUBSAMPLING
@@ -44,6 +45,7 @@ _RESULTS = ("summary.csv", "posterior.nc", "release.json", "certificate.json")
 _NAME = re.compile(r"[^\W_][^/\\:*?\"<>|\x00-\x1f\x7f]*")
 _LONGEST_NAME = 100  # bytes
 PLANNING = ("units", "epsilons", "repeats", "guess", "rows")
+_HOW_TO_READ = ("encoding", "separator", "decimal")
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ class Study:
     `tacit plan`: public guesses.
     """
 
-    source: Path
+    source: Path | CSV
     ledger: Path
     schema: Schema
     budget: Budget
@@ -86,7 +88,7 @@ class Study:
             raise StudyError(f"{path} is not a TOML file: {error}.") from None
         where = path.parent
         _check(facts, "the study", {"data", "schema", "budget", "analysis"}, {"output", "plan"})
-        _check(facts["data"], "[data]", {"source", "ledger"})
+        _check(facts["data"], "[data]", {"source", "ledger"}, set(_HOW_TO_READ))
         _check(facts["budget"], "[budget]", {"epsilon"}, {"delta"})
         _check(facts.get("output", {}), "[output]", set(), {"folder"})
         _check(facts.get("plan", {}), "[plan]", set(), {*PLANNING})
@@ -96,7 +98,7 @@ class Study:
         if len({a.name for a in analyses}) < len(analyses):
             raise StudyError("Expected each [[analysis]] to have its own name.")
         return cls(
-            source=where / str(facts["data"]["source"]),
+            source=_source(where, facts["data"]),
             ledger=where / str(facts["data"]["ledger"]),
             schema=_schema(facts["schema"]),
             budget=Budget(**facts["budget"]),
@@ -210,6 +212,13 @@ def write_results(posterior: Posterior, folder: Path) -> None:
         (folder / "certificate.json").write_text(posterior.certificate.to_json() + "\n")
     except OSError as error:
         raise FileError(f"Cannot write results to {folder}: {error.strerror}.") from None
+
+
+def _source(where: Path, facts: Mapping[str, Any]) -> Path | CSV:
+    """The file of the data, with what is said of its encoding, separator and decimal sign."""
+    path = where / str(facts["source"])
+    how = {key: facts[key] for key in _HOW_TO_READ if key in facts}
+    return CSV(path, **how) if how else path
 
 
 def _schema(facts: Mapping[str, Any]) -> Schema:

@@ -42,6 +42,14 @@ DECLARED = [
     tacit.Real("x", 0, 1),
     tacit.Time("x", "2004-12-30", "2005-01-02", every="day"),
     tacit.Time("x", "2003", "2006", every="year"),
+    tacit.Categorical("x", codes={"1": "yes", "b": "no", "2004-12-31": "no"}),
+    tacit.Time("x", "2004-12-31", "2005-01-01", every="hour", format="%Y-%m-%d %H:%M:%S"),
+]
+# Each cell alone, and each column as its cells, but not in every company.
+MORE_DECLARED = [
+    tacit.Categorical("x", codes={1: True, 0: False}, default=False),
+    tacit.Time("x", "2004", "2006", every="week", format="%Y-%m-%d"),
+    tacit.Time("x", "2004", "2006", every="quarter"),
 ]
 COMPANIES = {
     "bool": [True, False, True, True],
@@ -144,7 +152,7 @@ def _converted(values, ordinary):
     return any(isinstance(a, texts) != isinstance(b, texts) for a, b in pairs)
 
 
-@pytest.mark.parametrize("spec", DECLARED, ids=str)
+@pytest.mark.parametrize("spec", [*DECLARED, *MORE_DECLARED], ids=str)
 def test_a_column_is_read_as_its_cells_are(spec):
     """The vectorised rules are the rules of one cell, cell by cell."""
     for ordinary in COMPANIES.values():
@@ -181,6 +189,33 @@ def test_texts_are_read_alike_alone_and_in_columns(texts):
     np.testing.assert_array_equal(cells.number(column), [cells.number_of(t) for t in texts])
     np.testing.assert_array_equal(cells.moment(column), [cells.moment_of(t) for t in texts])
     assert cells.text(column).to_pylist() == [cells.text_of(t) for t in texts]
+
+
+CODED = st.sampled_from(
+    [
+        b"1.0",
+        b"1",
+        b" 1.00 ",
+        b"+1.0",
+        b"1.",
+        b"01.0",
+        b"1e0",
+        b"Yes",
+        b"T",
+        b"b",
+        b"\xff.0",
+        b"True",
+    ]
+)
+SPELT = [*MORE_DECLARED, *DECLARED[3:6], *DECLARED[-2:], tacit.Categorical("x", ["1.0", "1", "2"])]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.one_of(TEXTS, CODED), max_size=6), st.sampled_from(SPELT))
+def test_a_text_means_the_same_in_any_company(texts, spec):
+    """Codes, truth values, decimals after whole numbers and formats of dates: cell by cell."""
+    found = decoded(spec, pa.array(texts, pa.binary()))
+    np.testing.assert_array_equal(found, [decoded(spec, [text])[0] for text in texts])
 
 
 @settings(max_examples=100, deadline=None)

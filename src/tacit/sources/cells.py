@@ -18,6 +18,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tacit.spec.periods import date_pattern
+
 # A column as a source has it: an Arrow array of a declared type, or Python values one by one.
 Raw = Any  # pa.Array | Sequence[object]
 
@@ -48,9 +50,12 @@ def number_of(cell: object) -> float:
     return np.nan if found is None or not np.isfinite(found) else found
 
 
-def moment_of(cell: object) -> int:
-    """A cell as microseconds since 1970, in UTC where it names a zone; else `NO_MOMENT`."""
-    found = _total(_moment, cell)
+def moment_of(cell: object, format_: str | None = None) -> int:
+    """A cell as microseconds since 1970, in UTC where it names a zone; else `NO_MOMENT`.
+
+    Texts are read in the public format, by default ISO 8601.
+    """
+    found = _total(lambda cell: _moment(cell, format_), cell)
     return NO_MOMENT if found is None or abs(found) >= _LAST_DAY * _DAY else found
 
 
@@ -121,7 +126,7 @@ def _number(cell: object) -> float | None:
             return None
 
 
-def _moment(cell: object) -> int | None:
+def _moment(cell: object, format_: str | None = None) -> int | None:
     match cell:
         case dt.datetime():
             if cell != cell:  # noqa: PLR0124 - pandas' NaT
@@ -136,7 +141,21 @@ def _moment(cell: object) -> int | None:
             return None if found == NO_MOMENT else found
         case _:
             written = _text(cell)
-            return None if written is None else _parsed(written)
+            if written is None:
+                return None
+            return _parsed(written) if format_ is None else _formatted(written, format_)
+
+
+def _formatted(text: bytes, format_: str) -> int | None:
+    """A text in a public format, such as %d.%m.%Y."""
+    found = date_pattern(format_).fullmatch(text)
+    if found is None:
+        return None
+    part = {"m": 1, "d": 1, "H": 0, "M": 0, "S": 0} | {
+        name: int(digits) for name, digits in found.groupdict().items()
+    }
+    moment = dt.datetime(part["Y"], part["m"], part["d"], part["H"], part["M"], part["S"]) - _EPOCH
+    return moment // dt.timedelta(microseconds=1)
 
 
 def _parsed(text: bytes) -> int | None:
@@ -184,10 +203,14 @@ def number(values: Raw) -> np.ndarray:
     return _doubles(_by_distinct(values, number_of, pa.float64()))
 
 
-def moment(values: Raw) -> np.ndarray:
+def moment(values: Raw, format_: str | None = None) -> np.ndarray:
     """`moment_of` each cell of a column."""
+
+    def rule(cell: object) -> int:
+        return moment_of(cell, format_)
+
     if not isinstance(values, pa.Array):
-        return np.array(_for_each(moment_of, values), np.int64)
+        return np.array(_for_each(rule, values), np.int64)
     if pa.types.is_date32(values.type):
         return _scaled(_integers(values.view(pa.int32())), _DAY)
     if pa.types.is_date64(values.type):
@@ -196,7 +219,7 @@ def moment(values: Raw) -> np.ndarray:
     if pa.types.is_timestamp(values.type):
         ticks = _integers(values.view(pa.int64()))
         return _scaled(ticks, *_MICROSECONDS[values.type.unit])
-    return _integers(_by_distinct(text(values), moment_of, pa.int64()))
+    return _integers(_by_distinct(text(values), rule, pa.int64()))
 
 
 def _for_each(rule: Callable[[Any], Any], cells: Raw) -> list[Any]:

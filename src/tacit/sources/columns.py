@@ -13,12 +13,14 @@ import pyarrow.compute as pc
 
 from tacit.sources.cells import NO_MOMENT, TEXT, Raw, moment, number, text
 from tacit.spec.columns import Categorical, Column, Integer, Real, Time, Tokens
+from tacit.spec.periods import Period
 
 MISSING = -1  # the code of a cell without a value; that of a number is NaN
-_DAY = 86_400_000_000
+_DAY, _HOUR = 86_400_000_000, 3_600_000_000
 _EPOCH_DAY = 719_163  # the ordinal of 1970-01-01
 # True and 1 are one value to Python, and libraries turn one into the other for a whole column.
 _ALSO = {b"True": b"1", b"1": b"True", b"False": b"0", b"0": b"False"}
+_TRUTH = {False: [b"false", b"f", b"no", b"n"], True: [b"true", b"t", b"yes", b"y"]}
 
 
 def decoded(column: Column, cells: Raw) -> np.ndarray:
@@ -68,11 +70,13 @@ def digests(texts: pa.Array) -> np.ndarray:
 
 def _code(column: Column, cells: Raw) -> np.ndarray:
     match column:
+        case Categorical(codes=(_, *_)):
+            return _spelt(text(cells), _spellings(column))
         case Categorical(levels=levels) if isinstance(levels[0], bool):
             lower = pc.ascii_lower(text(cells).view(pa.large_string())).view(TEXT)
             numbers, code = number(cells), np.full(len(cells), MISSING)
             for index, level in enumerate(levels):
-                named = pc.equal(lower, str(level).lower().encode()).fill_null(False)
+                named = pc.is_in(lower, value_set=pa.array(_TRUTH[bool(level)], TEXT))
                 code[named.to_numpy(zero_copy_only=False) | (numbers == level)] = index
             return code
         case Categorical(levels=levels) if isinstance(levels[0], int):
@@ -80,14 +84,8 @@ def _code(column: Column, cells: Raw) -> np.ndarray:
             known, numbers = np.array(levels, float)[ordered], number(cells)
             at = np.minimum(np.searchsorted(known, numbers), len(known) - 1)
             return np.where(known[at] == numbers, ordered[at], MISSING)
-        case Categorical(levels=levels):
-            names = [str(level).encode("utf-8", "surrogatepass") for level in levels]
-            indices = {name: index for index, name in enumerate(names)}
-            spelt = {_ALSO[name]: at for name, at in indices.items() if name in _ALSO}
-            indices = spelt | indices
-            code = pc.index_in(text(cells), value_set=pa.array(list(indices), TEXT))
-            where = np.append(np.array(list(indices.values()), np.int64), MISSING)
-            return where[code.fill_null(len(indices)).to_numpy(zero_copy_only=False)]
+        case Categorical():
+            return _spelt(text(cells), _spellings(column))
         case Integer(low=low, high=high):
             numbers = number(cells)
             with np.errstate(invalid="ignore"):
@@ -95,7 +93,7 @@ def _code(column: Column, cells: Raw) -> np.ndarray:
             whole = np.where(inside, numbers, low).astype(np.int64)
             return np.where(inside, whole - low, MISSING)
         case Time(every=every):
-            moments = moment(cells)
+            moments = moment(cells, column.format)
             period = _periods(moments, every) - column.first
             inside = (moments != NO_MOMENT) & (period >= 0) & (period <= column.last - column.first)
             return np.where(inside, period, MISSING)
@@ -103,10 +101,45 @@ def _code(column: Column, cells: Raw) -> np.ndarray:
             raise AssertionError(f"no codes for {column.name}")  # refused when it is resolved
 
 
-def _periods(moments: np.ndarray, every: str) -> np.ndarray:
-    """The number of the year, month or day that a moment falls in (see Time)."""
-    days = np.where(moments == NO_MOMENT, 0, moments) // _DAY
-    if every == "day":
-        return days + _EPOCH_DAY
+def _spellings(column: Categorical) -> dict[bytes, int]:
+    """The texts that stand for each level, its index among the levels: its codes and its name."""
+    indices = {level: index for index, level in enumerate(column.levels)}
+    coded = {_encoded(code): indices[level] for code, level in column.codes}
+    named = {_encoded(level): index for level, index in indices.items()}
+    exact = named | coded
+    texts = coded if isinstance(column.levels[0], bool) else exact
+    alike = {_ALSO[name]: at for name, at in texts.items() if name in _ALSO}
+    return alike | exact
+
+
+def _encoded(level: str | int | bool) -> bytes:
+    return str(level).encode("utf-8", "surrogatepass")
+
+
+def _spelt(texts: pa.Array, spellings: dict[bytes, int]) -> np.ndarray:
+    """The index of the level that each text stands for; one that is no whole number is not cut.
+
+    A library that has once seen a missing cell writes 1 as 1.0: it is read as 1 where 1.0 itself
+    stands for nothing.
+    """
+    names = pa.array(list(spellings), TEXT)
+    code = pc.index_in(texts, value_set=names)
+    cut = pc.replace_substring_regex(texts, r"^([+-]?[0-9]+)\.0+$", r"\1")
+    code = pc.coalesce(code, pc.index_in(cut, value_set=names)).fill_null(len(spellings))
+    where = np.append(np.array(list(spellings.values()), np.int64), MISSING)
+    return where[code.to_numpy(zero_copy_only=False)]
+
+
+def _periods(moments: np.ndarray, every: Period) -> np.ndarray:
+    """The number of the period that a moment falls in (see `tacit.spec.periods`)."""
+    ticks = np.where(moments == NO_MOMENT, 0, moments)
+    days = ticks // _DAY
+    match every:
+        case "hour":
+            return ticks // _HOUR + 24 * _EPOCH_DAY
+        case "day":
+            return days + _EPOCH_DAY
+        case "week":
+            return (days + _EPOCH_DAY - 1) // 7
     months = days.view("M8[D]").astype("M8[M]").view(np.int64) + 12 * 1970
-    return months if every == "month" else months // 12
+    return months // {"month": 1, "quarter": 3, "year": 12}[every]

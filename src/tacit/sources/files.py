@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import csv
 import gzip
+import json
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet
 
 from tacit.sources.cells import Raw
 from tacit.sources.delimited import records
 from tacit.sources.tables import BATCH, plain
+from tacit.spec.csv_file import CSV
 from tacit.spec.errors import SourceError
 
-CSV = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
+CSV_NAMES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 PARQUET = (".parquet", ".pq")
 _LONGEST_LINE = 2**20
 
@@ -39,37 +45,89 @@ def parquet_batches(path: Path, wanted: Sequence[str]) -> Iterator[list[Raw]]:
         yield [plain(batch.column(name)) for name in wanted]
 
 
-def delimiter_of(path: Path) -> str:
-    return "\t" if ".tsv" in path.name.lower() else ","
-
-
-def csv_header(path: Path) -> list[str]:
+def csv_header(file: CSV) -> list[str]:
     """The column names, which are all that is looked at before a charge; none in an empty file."""
+    path = Path(file.path)
     try:
-        with _opened(path) as file:
-            line = file.readline(_LONGEST_LINE).removeprefix(b"\xef\xbb\xbf")
-        if b"\r" in line.removesuffix(b"\n").removesuffix(b"\r"):
-            raise SourceError(f"Cannot read {path}: its lines do not end as those of a CSV do.")
+        with _opened(path) as opened:
+            line = opened.readline(_LONGEST_LINE).removeprefix(b"\xef\xbb\xbf")
     except (EOFError, OSError, zlib.error) as error:
         raise SourceError(f"Cannot read {path}: {_reason(error, 'not a gzip file')}.") from None
-    text = line.rstrip(b"\r\n").decode("utf-8", "surrogateescape")
-    try:
-        names = next(csv.reader([text], delimiter=delimiter_of(path), strict=True), [])
-    except csv.Error:
+    if line.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in line:
         raise SourceError(
-            f"Cannot read {path}: a quotation mark in its first line, the header, is not closed or "
-            "stands within a name, or a name is too long."
-        ) from None
+            f"Cannot read {path}: its header is UTF-16 or UTF-32. Write it as UTF-8 first, for "
+            f"example: iconv -f utf-16 -t utf-8 {path.name} > utf8.csv. Nothing was charged."
+        )
+    if b"\r" in line.removesuffix(b"\n").removesuffix(b"\r"):
+        raise SourceError(f"Cannot read {path}: its lines do not end as those of a CSV do.")
+    letters, raw = file.letters, line.rstrip(b"\r\n")
+    text = raw.decode("utf-8", "surrogateescape")
+    if letters is not None:
+        text = raw.decode("latin-1").translate(letters)
+    names = _split(text, str(file.separator), path)
     if line and not names:
         raise SourceError(f"{path} has no header line; expected column names in its first line.")
     return names
 
 
-def csv_batches(path: Path, header: Sequence[str], wanted: Sequence[str]) -> Iterator[list[Raw]]:
-    """The wanted columns, batch by batch, as bytes."""
+def _split(text: str, separator: str, path: Path) -> list[str]:
+    try:
+        return next(csv.reader([text], delimiter=separator, strict=True), [])
+    except csv.Error:
+        raise SourceError(
+            f"Cannot read {path}: a quotation mark in its first line, the header, is not closed or "
+            "stands within a name, or a name is too long."
+        ) from None
+
+
+def how_to_read(file: CSV, header: Sequence[str], wanted: Sequence[str]) -> str:
+    """What to write where the header has all that is wanted, but for its separator or encoding.
+
+    No more of the header is quoted than names that are known: it might be a record.
+    """
+    path = Path(file.path)
+    for separator in (";", "\t", "|", ","):
+        with suppress(SourceError):
+            names = csv_header(replace(file, separator=separator))
+            if separator != file.separator and set(wanted) <= set(names):
+                return (
+                    f" Its names stand between {separator!r}: write tacit.CSV({path.name!r}, "
+                    f"separator={separator!r}), in a study file separator = "
+                    f"{json.dumps(separator)} under [data]. Nothing was charged."
+                )
+    if any(not name.isprintable() for name in header):  # surrogates: bytes that are not UTF-8
+        return (
+            " Its header is not UTF-8: write "
+            f'tacit.CSV({path.name!r}, encoding="latin-1") or another. Nothing was charged.'
+        )
+    return ""
+
+
+def csv_batches(
+    file: CSV, header: Sequence[str], wanted: Sequence[str], numeric: Container[str] = ()
+) -> Iterator[list[Raw]]:
+    """The wanted columns, batch by batch, as bytes of UTF-8; `numeric` ones with decimal points."""
     where = [header.index(name) for name in wanted]
-    with _opened(path) as file:
-        yield from records(file, delimiter_of(path), len(header), where)
+    letters = file.letters
+    commas = [file.decimal == "," and name in numeric for name in wanted]
+    with _opened(Path(file.path)) as opened:
+        for cells in records(opened, str(file.separator), len(header), where):
+            found = cells if letters is None else [_transcoded(each, letters) for each in cells]
+            yield [
+                pc.replace_substring(each, b",", b".") if comma else each
+                for each, comma in zip(found, commas, strict=True)
+            ]
+
+
+def _transcoded(cells: pa.Array, letters: Mapping[int, str]) -> pa.Array:
+    """Cells in UTF-8, byte by byte: no cell changes what another one says."""
+    sizes = np.array([len(letters[byte].encode()) for byte in range(256)], np.int64)
+    raw = np.frombuffer(cells.buffers()[2] or b"", np.uint8)
+    ends = np.frombuffer(cells.buffers()[1], np.int64)
+    offsets = np.append(0, np.cumsum(sizes[raw]))[ends]
+    data = raw.tobytes().decode("latin-1").translate(letters).encode()
+    buffers = [None, pa.py_buffer(np.ascontiguousarray(offsets)), pa.py_buffer(data)]
+    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(cells), buffers)
 
 
 def _opened(path: Path) -> IO[bytes]:

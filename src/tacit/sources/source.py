@@ -17,7 +17,8 @@ import pyarrow as pa
 
 from tacit.sources import engines, files, tables
 from tacit.sources.cells import Raw
-from tacit.spec.columns import Categorical
+from tacit.spec.columns import Categorical, Integer, Real
+from tacit.spec.csv_file import CSV
 from tacit.spec.errors import SourceError
 from tacit.spec.schema import Schema
 
@@ -62,6 +63,8 @@ def open_source(data: Any, schema: Schema) -> Source:
     wanted = [column.name for column in schema.columns]
     if schema.unit is not None:
         wanted.append(schema.unit)
+    if isinstance(data, CSV):
+        return _csv(data, wanted, schema)
     if isinstance(data, (str, os.PathLike)):
         return _path(Path(data), wanted, schema)
     if engines.is_table(data):
@@ -81,24 +84,36 @@ def open_source(data: Any, schema: Schema) -> Source:
 
 def _path(path: Path, wanted: list[str], schema: Schema) -> Source:
     ending = path.name.lower()
-    if not ending.endswith(files.CSV + files.PARQUET):
-        raise SourceError(f"Expected a .csv, .tsv (or .gz of these) or .parquet path, got {path}.")
+    if not ending.endswith(files.CSV_NAMES + files.PARQUET):
+        raise SourceError(
+            f"Expected a .csv, .tsv (or .gz of these) or .parquet path, got {path}; "
+            "tacit.CSV(path) is for a CSV by another name."
+        )
     if any(mark in str(path) for mark in "*?["):
         raise SourceError(f"Expected a path without *, ? or [, got {path}.")
-    if ending.endswith(files.PARQUET):
-        fields = files.parquet_schema(path)
-        _check_names(str(path), list(fields.names), wanted)
-        for name in wanted:
-            _check_type(name, fields.field(name).type, schema)
-        return Source(
-            lambda names: files.parquet_batches(path, names), lambda: files.parquet_schema(path)
-        )
-    header = files.csv_header(path)
-    if not header:  # a file without a byte is a table without a row
-        return Source(lambda names: iter(()), lambda: files.csv_header(path))
-    _check_names(str(path), header, wanted)
+    if not ending.endswith(files.PARQUET):
+        return _csv(CSV(path), wanted, schema)
+    fields = files.parquet_schema(path)
+    _check_names(str(path), list(fields.names), wanted)
+    for name in wanted:
+        _check_type(name, fields.field(name).type, schema)
     return Source(
-        lambda names: files.csv_batches(path, header, names), lambda: files.csv_header(path)
+        lambda names: files.parquet_batches(path, names), lambda: files.parquet_schema(path)
+    )
+
+
+def _csv(file: CSV, wanted: list[str], schema: Schema) -> Source:
+    header = files.csv_header(file)
+    if not header:  # a file without a byte is a table without a row
+        return Source(lambda names: iter(()), lambda: files.csv_header(file))
+    try:
+        _check_names(str(file.path), header, wanted)
+    except SourceError as error:
+        raise SourceError(f"{error}{files.how_to_read(file, header, wanted)}") from None
+    numeric = {c.name for c in schema.columns if isinstance(c, (Real, Integer))} - {schema.unit}
+    return Source(
+        lambda names: files.csv_batches(file, header, names, numeric),
+        lambda: files.csv_header(file),
     )
 
 

@@ -6,16 +6,17 @@ column's domain counts as missing, or as the column's `default`.
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
+
+import numpy as np
 
 from tacit.spec.checks import among, is_number, is_whole, one_of, set_fields, whole_number
 from tacit.spec.errors import SchemaError
+from tacit.spec.periods import PERIODS, Period, check_format, period_label, period_number
 
 Label = str | int | bool | None
-Period = Literal["year", "month", "day"]
 
 # Bounds default to None only so that leaving them out is answered in words.
 _LARGEST = 2**53  # integers beyond this are not exact as doubles, on any engine
@@ -28,7 +29,20 @@ def column_name(name: object) -> str:
     return name
 
 
+def _python(value: Any) -> Any:
+    """A number, truth value or text of NumPy as Python's own: levels are often `unique()`."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _listed(values: Any, refusal: str) -> tuple[Any, ...]:
+    """Public values in their order, which a set does not have."""
+    if isinstance(values, (str, set, frozenset)) or not isinstance(values, Iterable):
+        raise SchemaError(refusal)
+    return tuple(map(_python, values))
+
+
 def _whole(value: Any, what: str) -> int:
+    value = _python(value)
     if not is_whole(value, -_LARGEST, _LARGEST):
         raise SchemaError(f"Expected a whole number for {what}, got {value!r}.")
     return int(value)
@@ -55,6 +69,7 @@ def _bounded(column: Integer | Real, read: Callable[[Any, str], float]) -> None:
 
 
 def _finite(value: Any, what: str) -> float:
+    value = _python(value)
     if not is_number(value) or abs(value) > 1e100:
         raise SchemaError(f"Expected a finite number for {what}, got {value!r}.")
     return float(value)
@@ -64,21 +79,45 @@ def _finite(value: Any, what: str) -> float:
 class Categorical:
     """A column with listed levels: all text, all whole numbers, or False and True.
 
+    Parameters
+    ----------
+    name
+        The column's name.
+    levels
+        The public levels, in their order: from a codebook, never from the data.
+    default
+        The level of a cell that is empty or has no level. How many cells it replaced cannot be
+        known from a release.
+    codes
+        What stands in the data for each level, such as {"1": "male", "2": "female"}: then levels
+        may be left out. A level's own name is read too.
+
+    A cell is trimmed and compared as text with levels that are text, so that capitals and accents
+    matter; 1.0 is 1. Whole numbers are compared as numbers. False and True are also read from 0
+    and 1, no and yes, n and y, f and t, in capitals too, unless there are codes.
+
     Examples
     --------
     >>> Categorical("smoker", ["no", "yes"], default="no").labels
     ('no', 'yes')
+    >>> Categorical("sex", codes={"1": "male", "2": "female"}).labels
+    ('male', 'female')
     """
 
     name: str
     levels: tuple[str | int | bool, ...] = ()
     default: str | int | bool | None = None
+    codes: tuple[tuple[str, str | int | bool], ...] = ()
 
     def __post_init__(self) -> None:
         name = column_name(self.name)
-        if isinstance(self.levels, str) or not isinstance(self.levels, Iterable):
-            raise SchemaError(f"Expected levels as a list: Categorical({name!r}, [...]).")
-        levels = tuple(self.levels)
+        codes = _codes(name, self.codes)
+        levels = _listed(
+            self.levels,
+            f'Expected levels in an order, as a list: Categorical({name!r}, ["...", "..."]). '
+            "A set has another order in each run, and the second of two levels is the one that a "
+            "regression is about.",
+        ) or tuple(dict.fromkeys(level for _, level in codes))
         if not levels:
             raise SchemaError(
                 f"Expected public levels for column {name!r}: write "
@@ -87,7 +126,8 @@ class Categorical:
         types = {type(level) for level in levels}
         if len(types) > 1 or not types <= {str, int, bool}:
             raise SchemaError(
-                f"Expected the levels of {name!r} to be all text or all whole numbers."
+                f"Expected the levels of {name!r} to be all text or all whole numbers, or False "
+                f"and True, got {', '.join(sorted(each.__name__ for each in types))}."
             )
         if len(set(levels)) < len(levels):
             raise SchemaError(f"Expected each level of {name!r} once.")
@@ -103,13 +143,33 @@ class Categorical:
         if types == {int}:
             for level in levels:
                 _whole(level, f"each level of {name!r}")
-        if self.default is not None and not among(self.default, levels):
-            raise SchemaError(f"Expected default={self.default!r} among the levels of {name!r}.")
-        set_fields(self, levels=levels)
+        for code, level in codes:
+            if not among(level, levels):
+                raise SchemaError(f"Expected the level {level!r} of code {code!r} among levels.")
+        default = _python(self.default)
+        if default is not None and not among(default, levels):
+            raise SchemaError(f"Expected default={default!r} among the levels of {name!r}.")
+        set_fields(self, levels=levels, default=default, codes=codes)
 
     @property
     def labels(self) -> tuple[Label, ...]:
         return self.levels
+
+
+def _codes(name: str, codes: Any) -> tuple[tuple[str, Any], ...]:
+    """Spellings with their levels, from a mapping or pairs."""
+    try:
+        pairs = [
+            (str(_python(code)).strip(), _python(level)) for code, level in dict(codes).items()
+        ]
+    except (TypeError, ValueError):
+        pairs = [("", None)]
+    if len({code for code, _ in pairs}) < len(pairs) or not all(code for code, _ in pairs):
+        raise SchemaError(
+            f"Expected codes of {name!r} as what the data say and what it means, each once and "
+            f'none empty: codes={{"1": "male", "2": "female"}}, got {codes!r}.'
+        )
+    return tuple(pairs)
 
 
 @dataclass(frozen=True)
@@ -155,6 +215,20 @@ class Real:
 class Time:
     """A date or time, cut into public periods from `start` to `end`, both included.
 
+    Parameters
+    ----------
+    name
+        The column's name.
+    start, end
+        The first and the last period: dates such as "2004-11", or labels such as "2004-W45".
+    every
+        "year", "quarter", "month", "week" (from Monday, by ISO 8601), "day" or "hour".
+    default
+        The period of a cell that is empty or is no date between start and end.
+    format
+        How texts write a date, such as "%d.%m.%Y" or "%m/%d/%Y %H:%M". Default: ISO 8601, such as
+        2004-11-03 07:30. Columns of dates need none. Times with a zone are taken in UTC.
+
     Examples
     --------
     >>> Time("seen", "2004-11", "2005-02", every="month").labels
@@ -166,19 +240,22 @@ class Time:
     end: str = None  # type: ignore[assignment]
     every: Period = "month"
     default: str | None = None
+    format: str | None = None
 
     def __post_init__(self) -> None:
         name = column_name(self.name)
-        one_of(self.every, "every", ("year", "month", "day"), SchemaError)
+        one_of(self.every, "every", PERIODS, SchemaError)
         if self.start is None or self.end is None:
             raise SchemaError(
                 f"Expected public bounds for column {name!r}: write "
                 f'Time({name!r}, "2004-01", "2009-12", every="month").'
             )
+        if self.format is not None:
+            check_format(self.format, self.every, name)
         for what in ("start", "end", "default"):
             value = getattr(self, what)
             if value is not None or what != "default":
-                set_fields(self, **{what: self._label(self._period(value))})
+                set_fields(self, **{what: period_label(self._period(value), self.every)})
         if self.first > self.last:
             raise SchemaError(f"Expected start <= end for column {name!r}.")
         if self.last - self.first >= _MAX_LEVELS:
@@ -187,25 +264,12 @@ class Time:
             raise SchemaError(f"Expected default={self.default!r} between start and end.")
 
     def _period(self, text: object) -> int:
-        """The number of a period: years, months or days since year 0 or 1."""
-        parts = str(text).split("-")
         try:
-            year, month, day = (int(p) for p in [*parts, "1", "1"][:3])
-            day_number = dt.date(year, month, day).toordinal()
+            return period_number(str(text), self.every)
         except ValueError:
             raise SchemaError(
                 f"Expected a date such as 2004-01 for column {self.name!r}, got {text!r}."
             ) from None
-        return {"year": year, "month": 12 * year + month - 1, "day": day_number}[self.every]
-
-    def _label(self, period: int) -> str:
-        match self.every:
-            case "year":
-                return f"{period:04d}"
-            case "month":
-                return f"{period // 12:04d}-{period % 12 + 1:02d}"
-            case "day":
-                return dt.date.fromordinal(period).isoformat()
 
     @property
     def first(self) -> int:
@@ -217,7 +281,7 @@ class Time:
 
     @property
     def labels(self) -> tuple[Label, ...]:
-        return tuple(self._label(p) for p in range(self.first, self.last + 1))
+        return tuple(period_label(p, self.every) for p in range(self.first, self.last + 1))
 
 
 @dataclass(frozen=True)
@@ -234,9 +298,9 @@ class Tokens:
 
     def __post_init__(self) -> None:
         name = column_name(self.name)
-        if isinstance(self.vocabulary, str) or not isinstance(self.vocabulary, Iterable):
-            raise SchemaError(f"Expected a vocabulary as a list: Tokens({name!r}, [...], 500).")
-        words = tuple(self.vocabulary)
+        words = _listed(
+            self.vocabulary, f"Expected a vocabulary as a list: Tokens({name!r}, [...], 500)."
+        )
         if not words or self.max_length is None:
             raise SchemaError(
                 f"Expected a public vocabulary and max_length for column {name!r}: "
