@@ -26,6 +26,7 @@ from tacit.infer.linearised import (
 )
 from tacit.methods.method import Task
 from tacit.spec.mechanisms import Exact, Gaussian
+from tacit.spec.missing import Z
 from tacit.spec.packing import packed_size
 from tacit.spec.plan import Steps
 from tacit.spec.release import Release
@@ -41,6 +42,7 @@ _WIDEST = 100.0  # the prior's curvature over that of all records, where coordin
 # Contrasts off their lines, as a share of their squares. (In regressions and a centred hierarchy it
 # was at most 0.02 at epsilon 0.5 to 4, in a hierarchy by offsets 0.07 to 3.7 at 0.5 and 1.)
 _BENT = 0.03
+_FEW = 0.5  # rows that were counted, as a share of units, below which most may have no value
 _UNRESOLVED = 0.75  # noise in the Hessian, as a share of it, above which intervals rest on a guess
 
 
@@ -153,6 +155,14 @@ class Pilots:
             found.append(
                 "privacy noise hides the curvature of the log-likelihood: intervals rest on a "
                 "guess of it; take a larger epsilon or fewer parameters"
+            )
+        counted = np.mean([each.rows for each in self.observed])
+        sd = self.observed[0].sd / math.sqrt(len(self.observed))
+        if self.precision == math.inf and counted + Z * sd < _FEW * self.n:
+            found.append(
+                f"the pilot queries counted about {max(counted, 0):,.0f} rows of {self.n:,.0f} "
+                "units: most units have no value in a column, or a clip is far too small; check "
+                "levels, codes, bounds, date formats and the encoding against the data"
             )
         return tuple(found)
 

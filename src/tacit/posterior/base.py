@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pandas as pd
+from scipy.stats import norm
 
 from tacit.spec.certificate import Certificate
 from tacit.spec.errors import FileError, ModelError
+from tacit.spec.missing import rows_of, warnings_of
 from tacit.spec.release import Release
 from tacit.spec.sampling import Sampling
 from tacit.spec.wire import from_json, to_json
@@ -79,7 +81,7 @@ class Posterior:
         def shaped(flat: np.ndarray) -> np.ndarray:
             return np.ascontiguousarray(np.reshape(flat, (*chains, *np.shape(flat)[1:])))
 
-        return cls(
+        made = cls(
             draws={name: shaped(flat) for name, flat in kept.items()},
             dims={name: tuple((labels or {}).get(name, ())) for name in kept},
             coords={d: tuple(v) for each in (labels or {}).values() for d, v in each.items()},
@@ -88,6 +90,7 @@ class Posterior:
             noise=sampling.noise,
             predicted={name: shaped(flat) for name, flat in (predicted or {}).items()},
         )
+        return made.warned(warnings_of(release))
 
     @classmethod
     def from_draws(
@@ -208,8 +211,10 @@ class Posterior:
         """Return the mean, standard deviation and interval of every variable.
 
         Of draws that are the states of a chain, also the effective sample size `ess` and `r_hat`,
-        by split halves where there is one chain, as ArviZ has them. `attrs["warnings"]` has the
-        posterior's warnings.
+        by split halves where there is one chain, as ArviZ has them. `rows` is about how many rows
+        have a value, where that was measured or is public. `attrs["warnings"]` has the posterior's
+        warnings, `attrs["rows"]` the number of rows in words, or that it was not measured, and
+        `attrs["missing"]` what is known of rows without a value.
         """
         frames = []
         for variable in self.draws:
@@ -221,8 +226,17 @@ class Posterior:
             if self.chained and self.draws[variable].shape[1] >= _FEWEST:
                 columns |= mixing(self.draws[variable])
             frames.append(pd.DataFrame(columns, index=self._labels(variable)))
+        (release,) = self.releases
+        rows = rows_of(release)
+        if rows is not None and "rows" not in self.draws and not self.chained:
+            half = norm.ppf(tails(level)[1]) * rows.sd
+            ends = rows.estimate - half, rows.estimate + half
+            columns = summary_columns(rows.estimate, rows.sd, *ends, level)
+            frames.append(pd.DataFrame(columns, index=["rows"]))
         found = pd.concat(frames)
         found.attrs["warnings"] = list(self.warnings)
+        found.attrs["rows"] = "not measured" if rows is None else str(rows)
+        found.attrs["missing"] = [str(each) for each in release.missing()]
         return found
 
     def to_arviz(self) -> az.InferenceData:

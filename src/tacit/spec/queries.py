@@ -12,6 +12,7 @@ from typing import Any
 
 from tacit.spec.checks import set_fields
 from tacit.spec.choice import Choice
+from tacit.spec.columns import Column
 from tacit.spec.density import DensityDraw
 from tacit.spec.draws import ConjugateDraw
 from tacit.spec.errors import QueryError
@@ -20,8 +21,9 @@ from tacit.spec.keys import Is, Key, name_of
 from tacit.spec.latent_tables import LatentTables
 from tacit.spec.logistic import LogisticDraw, LogisticMinimum
 from tacit.spec.moments import Moments
+from tacit.spec.schema import Schema
 from tacit.spec.sums import BoundedSum
-from tacit.spec.wire import Record
+from tacit.spec.wire import Record, facts_of
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,33 @@ Query = (
     | StateChain
     | LatentTables
 )
+_NOT_COLUMNS = ("type", "geometry", "norm", "levels", "jax", "format")
 QUERIES: Mapping[str, type[Query]] = {query.__name__: query for query in Query.__args__}
+
+
+def columns_of(query: Query, schema: Schema) -> tuple[Column, ...]:
+    """The columns of a schema that a query names, in the schema's order."""
+    names = set(_texts(query.to_dict()))
+    return tuple(column for column in schema.columns if column.name in names)
+
+
+def asked_of(query: Query, schema: Schema) -> list[Any]:
+    """The facts of these columns: a question is another one where their levels or bounds are."""
+    return [[type(column).__name__, facts_of(column)] for column in columns_of(query, schema)]
+
+
+def _texts(facts: Any) -> list[str]:
+    """All texts in facts, but for those under a name under which no column is named."""
+    match facts:
+        case str():
+            return [facts]
+        case Mapping():
+            parts = [part for key, part in facts.items() if key not in _NOT_COLUMNS]
+        case list() | tuple():
+            parts = list(facts)
+        case _:
+            return []
+    return [text for part in parts for text in _texts(part)]
 
 
 def query_from_dict(facts: Mapping[str, Any]) -> Query:

@@ -15,6 +15,7 @@ import numpy as np
 from tacit.spec.certificate import Certificate
 from tacit.spec.columns import Label
 from tacit.spec.errors import FileError, QueryError
+from tacit.spec.missing import Missing, missing
 from tacit.spec.queries import Query, query_from_dict
 from tacit.spec.schema import Schema
 from tacit.spec.wire import digest, from_json, plain, reading, to_json
@@ -124,6 +125,14 @@ class Release:
             start += block.size
         known = ", ".join(block.name for block in self.blocks)
         raise QueryError(f"This release has no table {name!r}; it has {known}.")
+
+    def missing(self) -> tuple[Missing, ...]:
+        """About how many rows had no value, by the released numbers themselves; nothing is spent.
+
+        For each table of counts, or for all moments together, the share of rows with a 90%
+        interval; in words where it was not measured, and for columns with a default.
+        """
+        return missing(self)
 
     def suggesting(self, analysis: Mapping[str, Any]) -> Release:
         return replace(self, analysis=dict(analysis))

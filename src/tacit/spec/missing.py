@@ -1,0 +1,216 @@
+"""About how many rows had no value: by a release's own noisy numbers, never by the data.
+
+A level that is misspelt, another encoding or another way to write dates makes cells that match
+nothing. What a release counted says so, at no cost: it is post-processing.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tacit.spec.columns import Column
+from tacit.spec.moments import ROWS, Moments
+from tacit.spec.queries import Counts, columns_of
+
+if TYPE_CHECKING:
+    from tacit.spec.release import Release
+
+# Ends of intervals, in standard deviations of the noise: 90% for a Gaussian, 90.2% for one Laplace
+# number and between the two for sums of them.
+Z = 1.645
+# Above this share at the lower end of the interval a warning stands. Beyond it, rows that are
+# missing for a reason can move a share of a half by more than 10 points, which is more than most
+# intervals are wide; and if it is no more than this, at most 5% of releases warn.
+MUCH = 0.2
+
+
+@dataclass(frozen=True)
+class Missing:
+    """About which share of rows has no value in at least one of `columns`.
+
+    Attributes
+    ----------
+    columns
+        The columns that were looked at together.
+    low, high
+        The ends of a 90% interval of the share, the noise of the release included; None where the
+        share was not measured, and `reason` says why.
+    share
+        An estimate, where there is one.
+    """
+
+    columns: tuple[str, ...]
+    share: float | None = None
+    low: float | None = None
+    high: float | None = None
+    reason: str = ""
+
+    @property
+    def much(self) -> bool:
+        """Whether it is certainly more than a fifth."""
+        return self.low is not None and self.low > MUCH
+
+    def __str__(self) -> str:
+        if self.low is None or self.high is None:
+            return self.reason
+        digits = 1 if self.high - self.low < 0.02 else 0
+        low, high = (f"{100 * end:.{digits}f}%" for end in (self.low, self.high))
+        where = f"have no value in {_either(self.columns)}"
+        if self.share is None:
+            return f"{low} to {high} of rows {where}"
+        return f"about {100 * self.share:.{digits}f}% of rows ({low} to {high}) {where}"
+
+
+@dataclass(frozen=True)
+class Rows:
+    """About how many rows have a value, and the standard deviation of the noise in it."""
+
+    estimate: float
+    sd: float
+
+    def __str__(self) -> str:
+        about = f"{self.estimate:,.0f}"
+        return about if self.sd == 0 else f"about {about} (noise of sd {self.sd:.2g})"
+
+
+def missing(release: Release) -> tuple[Missing, ...]:
+    """What a release says of rows without a value: for each table of counts, or for all moments.
+
+    Columns with a default have one each, which says that nothing is known of them.
+    """
+    schema, query = release.schema, release.query
+    used = columns_of(query, schema)
+    optional = tuple(column.name for column in used if column.default is None)
+    found: list[Missing] = []
+    if not optional:
+        pass
+    elif isinstance(query, Counts):
+        found += _in_tables(release)
+    elif isinstance(query, Moments):
+        found.append(_in_moments(release, optional))
+    else:
+        found.append(_unknown(optional, "the question does not count them"))
+    return (*found, *(_replaced(column) for column in used if column.default is not None))
+
+
+def rows_of(release: Release) -> Rows | None:
+    """About how many rows have a value in all columns, or in a first table; None if not measured.
+
+    Rows that have a default are among them.
+    """
+    schema, query = release.schema, release.query
+    one_each = schema.neighbours == "replace_one" and schema.max_rows_per_unit == 1
+    used = columns_of(query, schema)
+    if one_each and release.n is not None and all(c.default is not None for c in used):
+        return Rows(float(release.n), 0.0)
+    if isinstance(query, Moments) and any(block.name == ROWS for block in release.blocks):
+        table = release.table(ROWS)
+        return Rows(max(float(table.value), 0.0), math.sqrt(table.noise.variance or 0.0))
+    if isinstance(query, Counts) and not release.blocks[0].omitted:
+        values, without, variance = _table(release, release.blocks[0].name)
+        complete = values[~without]
+        return Rows(max(float(complete.sum()), 0.0), math.sqrt(complete.size * variance))
+    return None
+
+
+def warnings_of(release: Release) -> tuple[str, ...]:
+    """Sentences to warn with, where much is missing."""
+    return tuple(
+        f"{each}: if that is not so in the data, the schema's levels, codes, bounds, date format "
+        "or encoding are not theirs, and the answer is about other rows than it seems"
+        for each in missing(release)
+        if each.much
+    )
+
+
+def _table(release: Release, name: str) -> tuple[np.ndarray, np.ndarray, float]:
+    """Cells of a table of counts, which are of rows without a value, and the noise of each."""
+    table = release.table(name)
+    without = np.zeros(table.block.shape, bool)
+    for i, axis in enumerate(table.block.axes):
+        if axis.labels and axis.labels[-1] is None:
+            without[(slice(None),) * i + (-1,)] = True
+    return table.value, without, table.noise.variance or 0.0
+
+
+def _in_tables(release: Release) -> list[Missing]:
+    found = []
+    for block in release.blocks:
+        columns = tuple(axis.name for axis in block.axes if None in axis.labels[-1:])
+        if not columns:
+            continue
+        values, without, variance = _table(release, block.name)
+        lacking, complete = float(values[without].sum()), float(values[~without].sum())
+        parts = without.sum() * variance, (~without).sum() * variance
+        if release.n is not None and release.schema.max_rows_per_unit == 1:
+            if variance:  # all cells sum to n: two measurements of one number
+                weights = 1 / np.array(parts)
+                known = np.array([lacking, release.n - complete])
+                lacking, sd = float(known @ weights / weights.sum()), weights.sum() ** -0.5
+            else:
+                sd = 0.0
+            found.append(_of_total(columns, lacking, float(sd), release.n))
+        else:
+            found.append(_of_ratio(columns, lacking, complete, *map(float, parts)))
+    return found
+
+
+def _in_moments(release: Release, columns: tuple[str, ...]) -> Missing:
+    rows, n, most = rows_of(release), release.n, release.schema.max_rows_per_unit
+    if n is None:
+        return _unknown(columns, "complete rows are counted, and all rows are not under add_remove")
+    if rows is None or n == 0:
+        return _unknown(columns, "the release has no rows to count")
+    if most == 1:
+        return _of_total(columns, n - rows.estimate, rows.sd, n)
+    # Between one row of each unit and all that it may have.
+    least = 1 - (rows.estimate + Z * rows.sd) / n
+    return Missing(
+        columns,
+        low=float(np.clip(least, 0, 1)),
+        high=float(np.clip(1 - (rows.estimate - Z * rows.sd) / (most * n), 0, 1)),
+    )
+
+
+def _of_total(columns: tuple[str, ...], lacking: float, sd: float, n: int) -> Missing:
+    if n == 0:
+        return _unknown(columns, "there are no rows")
+    share, low, high = np.clip(np.array([lacking, lacking - Z * sd, lacking + Z * sd]) / n, 0, 1)
+    return Missing(columns, float(share), float(low), float(high))
+
+
+def _of_ratio(
+    columns: tuple[str, ...], lacking: float, complete: float, noise: float, other: float
+) -> Missing:
+    """Fieller's interval of a ratio of noisy numbers: the shares that they do not contradict."""
+    shares = np.linspace(0, 1, 2001)
+    off = (1 - shares) * lacking - shares * complete
+    sd = np.sqrt((1 - shares) ** 2 * noise + shares**2 * other)
+    within = shares[np.abs(off) <= Z * sd + 5e-4 * max(abs(lacking) + abs(complete), 1)]
+    total = lacking + complete
+    share = float(np.clip(lacking / total, 0, 1)) if total > 0 else None
+    if within.size == 0:  # negative counts, by noise
+        return Missing(columns, share, 0.0, 1.0)
+    return Missing(columns, share, float(within[0]), float(within[-1]))
+
+
+def _replaced(column: Column) -> Missing:
+    return Missing(
+        (column.name,),
+        reason=f"cells of {column.name!r} that are empty or outside the schema count as "
+        f"{column.default!r} (default=): how many is not known",
+    )
+
+
+def _unknown(columns: tuple[str, ...], why: str) -> Missing:
+    text = f"how many rows have no value in {_either(columns)} was not measured: {why}"
+    return Missing(columns, reason=text)
+
+
+def _either(columns: tuple[str, ...]) -> str:
+    shown = [repr(name) for name in columns[:6]] + ["..."] * (len(columns) > 6)
+    return " or ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else shown[0]
