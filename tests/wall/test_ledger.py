@@ -644,7 +644,6 @@ def test_each_certificate_names_its_entry(path):
         (tacit.Budget(1, 1e-5), None, "budget"),
         (None, smoking("add_remove"), "neighbours = 'replace_one', not 'add_remove'"),
         (None, smoking(unit="who", max_rows_per_unit=2), "unit = None, not 'who'"),
-        (None, smoking(default="no"), "schema"),
     ],
 )
 def test_what_was_pinned_stays(path, budget, schema, says):

@@ -1,4 +1,4 @@
-"""Any source: a table, a matrix of documents, or a table with texts. Opened, counted and read."""
+"""A table, with columns of texts or not, or a matrix of documents: opened, counted and read."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from scipy.sparse import issparse
 from tacit.sources.documents import Documents, DocumentSource, open_documents
 from tacit.sources.rows import Rows, count_units, load_rows
 from tacit.sources.source import Source, open_source
-from tacit.sources.texts import TextSource, open_texts
+from tacit.sources.texts import read_texts
 from tacit.spec.columns import Tokens
 from tacit.spec.errors import SourceError
 from tacit.spec.schema import Schema
+from tacit.spec.texts import check_words
 
 Data = Rows | Documents
-AnySource = Source | DocumentSource | TextSource
+AnySource = Source | DocumentSource
 
 
 def open_data(data: Any, schema: Schema, owners: Any = None) -> AnySource:
@@ -24,19 +25,16 @@ def open_data(data: Any, schema: Schema, owners: Any = None) -> AnySource:
         return open_documents(data, schema, owners)
     if owners is not None:
         raise SourceError("Expected owners= beside a sparse matrix only; a table has a column.")
-    source = open_source(data, schema)
-    if any(isinstance(column, Tokens) for column in schema.columns):
-        return open_texts(source, schema)
-    return source
+    for column in schema.columns:
+        if isinstance(column, Tokens):  # words that can be found in texts
+            check_words(column.vocabulary)
+    return open_source(data, schema)
 
 
 def check_header(source: AnySource) -> None:
     """Refuse a file or table whose columns have changed since it was opened. Reads no cell."""
-    match source:
-        case Source():
-            source.check()
-        case TextSource(table=table):
-            table.check()
+    if isinstance(source, Source):
+        source.check()
 
 
 def units_of_data(source: AnySource, schema: Schema) -> int:
@@ -45,5 +43,10 @@ def units_of_data(source: AnySource, schema: Schema) -> int:
 
 
 def load(source: AnySource, schema: Schema, columns: tuple[str, ...]) -> Data:
-    """What kernels run over, read once."""
-    return load_rows(source, schema, columns) if isinstance(source, Source) else source.read()
+    """What kernels run over, read once: the documents of one column, or rows of numbers."""
+    if isinstance(source, DocumentSource):
+        return source.read()
+    match [schema[name] for name in columns]:
+        case [Tokens() as column]:
+            return read_texts(source, schema, column)
+    return load_rows(source, schema, columns)

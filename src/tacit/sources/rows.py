@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from tacit.sources import columns as domain
 from tacit.sources.cells import TEXT, text
 from tacit.sources.source import Source
+from tacit.spec.columns import Tokens
 from tacit.spec.schema import Schema
 
 
@@ -36,7 +37,8 @@ def bounded(source: Source, schema: Schema, names: Sequence[str]) -> Iterator[Ba
             found = {n: domain.decoded(schema[n], cells) for n, cells in zip(names, raw)}
             yield Batch(found, np.ones(len(raw[0]), np.int64))
         return
-    everything = [column.name for column in schema.columns]
+    # Texts are read for themselves (`texts.py`), and do not decide which rows are kept here.
+    everything = [column.name for column in schema.columns if not isinstance(column, Tokens)]
     owners: list[pa.Array] = []
     parts = {name: [domain.decoded(schema[name], [])] for name in everything}
     for *raw, who in source.batches([*everything, schema.unit]):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import IO
 
 import numpy as np
@@ -17,67 +16,55 @@ import pyarrow.compute as pc
 
 from tacit.sources.columns import digests, letters
 from tacit.sources.documents import Documents, bounded
-from tacit.sources.rows import count_units, owner, units_of
+from tacit.sources.rows import owner, units_of
 from tacit.sources.source import Source
 from tacit.spec.columns import Tokens
-from tacit.spec.errors import SourceError
 from tacit.spec.schema import Schema
-from tacit.spec.texts import check_words, word_counts
+from tacit.spec.texts import word_counts
 
 _COUNTED = 2**23  # letters to count the words of at once, which takes many times their room
 _MOVED = 2**20  # words to put in another order at once
 
 
-@dataclass(frozen=True)
-class TextSource:
-    """A table with a column of texts that has been checked but not read."""
+def read_texts(table: Source, schema: Schema, column: Tokens) -> Documents:
+    """Each unit's texts side by side, at most as many as the schema allows."""
+    with tempfile.TemporaryFile() as words, tempfile.TemporaryFile() as weights:
+        lengths, owners, contents = _spooled(table, schema.unit, column, words, weights)
+        size = int(lengths.sum())
+        word, weight = _mapped(words, np.int32, size), _mapped(weights, np.float64, size)
+    if schema.unit is None:
+        return _documents(lengths, word, weight, np.arange(lengths.size + 1))
+    # proof: rows-per-unit. Which are kept is a matter of the unit's own texts alone.
+    kept, first = units_of(owners, [contents], schema.max_rows_per_unit)
+    offsets = np.append(0, np.cumsum(lengths))
+    with tempfile.TemporaryFile() as words, tempfile.TemporaryFile() as weights:
+        for some in _groups(kept, lengths):
+            where = _ranges(offsets[some], lengths[some])
+            words.write(word[where].tobytes())
+            weights.write(weight[where].tobytes())
+        size = int(lengths[kept].sum())
+        word, weight = _mapped(words, np.int32, size), _mapped(weights, np.float64, size)
+    starts = np.append(np.flatnonzero(first), kept.size)
+    return _documents(lengths[kept], word, weight, starts)
 
-    table: Source
-    schema: Schema
-    column: Tokens
 
-    def units(self) -> int:
-        """How many units there are."""
-        return count_units(self.table, self.schema)
-
-    def read(self) -> Documents:
-        """Each unit's texts side by side, at most as many as the schema allows."""
-        with tempfile.TemporaryFile() as words, tempfile.TemporaryFile() as weights:
-            lengths, owners, contents = self._spooled(words, weights)
-            size = int(lengths.sum())
-            word, weight = _mapped(words, np.int32, size), _mapped(weights, np.float64, size)
-        if self.schema.unit is None:
-            return _documents(lengths, word, weight, np.arange(lengths.size + 1))
-        kept, first = units_of(owners, [contents], self.schema.max_rows_per_unit)
-        offsets = np.append(0, np.cumsum(lengths))
-        with tempfile.TemporaryFile() as words, tempfile.TemporaryFile() as weights:
-            for some in _groups(kept, lengths):
-                where = _ranges(offsets[some], lengths[some])
-                words.write(word[where].tobytes())
-                weights.write(weight[where].tobytes())
-            size = int(lengths[kept].sum())
-            word, weight = _mapped(words, np.int32, size), _mapped(weights, np.float64, size)
-        starts = np.append(np.flatnonzero(first), kept.size)
-        return _documents(lengths[kept], word, weight, starts)
-
-    def _spooled(
-        self, words: IO[bytes], weights: IO[bytes]
-    ) -> tuple[np.ndarray, list[pa.Array], np.ndarray]:
-        """Write what the texts contain; their lengths, owners, and digests to put them in order."""
-        lengths, owners, contents = [np.zeros(0, np.int64)], [], [np.zeros(0, "S32")]
-        unit = self.schema.unit
-        for text, *who in self.table.batches([self.column.name] + [unit] * (unit is not None)):  # type: ignore[list-item]
-            found = letters(self.column, text)
-            for cells in who:
-                owners.append(owner(cells))
-                contents.append(digests(found))
-            for some in _slices(found):
-                document, word, counts = word_counts(some, self.column.vocabulary)
-                lengths.append(np.bincount(document, minlength=len(some)).astype(np.int64))
-                shares = bounded(counts.astype(float), lengths[-1], self.column.max_length)
-                words.write(word.astype(np.int32).tobytes())
-                weights.write(shares.tobytes())
-        return np.concatenate(lengths), owners, np.concatenate(contents)
+def _spooled(
+    table: Source, unit: str | None, column: Tokens, words: IO[bytes], weights: IO[bytes]
+) -> tuple[np.ndarray, list[pa.Array], np.ndarray]:
+    """Write what the texts contain; their lengths, owners, and digests to put them in order."""
+    lengths, owners, contents = [np.zeros(0, np.int64)], [], [np.zeros(0, "S32")]
+    for text, *who in table.batches([column.name] + [unit] * (unit is not None)):  # type: ignore[list-item]
+        found = letters(column, text)
+        for cells in who:
+            owners.append(owner(cells))
+            contents.append(digests(found))
+        for some in _slices(found):
+            document, word, counts = word_counts(some, column.vocabulary)
+            lengths.append(np.bincount(document, minlength=len(some)).astype(np.int64))
+            shares = bounded(counts.astype(float), lengths[-1], column.max_length)
+            words.write(word.astype(np.int32).tobytes())
+            weights.write(shares.tobytes())
+    return np.concatenate(lengths), owners, np.concatenate(contents)
 
 
 def _documents(
@@ -108,16 +95,6 @@ def _ranges(first: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """All indices from `first` on, `lengths` of them, one range after the other."""
     ends = np.cumsum(lengths)
     return np.arange(ends[-1] if ends.size else 0) + np.repeat(first - ends + lengths, lengths)
-
-
-def open_texts(table: Source, schema: Schema) -> TextSource:
-    """Check that texts are all there is to read, and that the vocabulary can be found in them."""
-    if len(schema.columns) != 1:
-        raise SourceError("Expected a schema with a single Tokens column, beside its unit.")
-    (column,) = schema.columns
-    assert isinstance(column, Tokens)
-    check_words(column.vocabulary)
-    return TextSource(table, schema, column)
 
 
 def _mapped(file: IO[bytes], dtype: type, size: int) -> np.ndarray:

@@ -21,6 +21,28 @@ class LedgerMark:
 
 
 @dataclass(frozen=True)
+class Stored:
+    """An answer that was given before, and when it was stored."""
+
+    body: str
+    time: str
+
+
+@dataclass(frozen=True)
+class Charge:
+    """What was paid: a mark to print on the release, and a token that allows to store one answer.
+
+    Or, if the name has been answered, what is stored under it; if it is that of a lease which was
+    opened, just that.
+    """
+
+    mark: LedgerMark
+    token: str
+    stored: Stored | None = None
+    opened: str = ""
+
+
+@dataclass(frozen=True)
 class Certificate:
     """The privacy facts of one release. Everything in it is public.
 

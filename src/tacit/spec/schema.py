@@ -107,7 +107,7 @@ class Schema:
 
     @property
     def digest(self) -> str:
-        """A short fingerprint, pinned by the ledger."""
+        """A fingerprint: the same for equal schemas."""
         text = json.dumps(self.to_dict(), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 

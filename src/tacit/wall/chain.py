@@ -60,6 +60,8 @@ class Chain:
     head: str = ""
     ledger: str = ""
     pins: dict[str, Any] = field(default_factory=dict)
+    schema: dict[str, Any] | None = None  # the one in force
+    changes: dict[int, tuple[str, ...]] = field(default_factory=dict)  # of the schema, by entry
     budget: Budget | None = None
     spent: Spent = field(default_factory=Spent)
     claims: dict[str, Claim] = field(default_factory=dict)  # by name
@@ -83,6 +85,10 @@ class Chain:
             case "created" if seq == 1:
                 self.budget = Budget(entry["epsilon"], entry["delta"])
                 self.ledger, self.pins = _text(entry["ledger"]), dict(entry["pins"].items())
+                self.schema = None if entry["schema"] is None else dict(entry["schema"].items())
+            case "schema" if seq > 1:
+                self.schema = dict(entry["schema"].items())
+                self.changes[seq] = tuple(map(_text, entry["changes"]))
             case "charge" if seq > 1:
                 mark, question = LedgerMark(self.ledger, seq, hash_), _text(entry["question"])
                 cost, _ = Budget(entry["epsilon"], entry["delta"]), entry["event"].items()

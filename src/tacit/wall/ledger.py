@@ -1,7 +1,8 @@
 """A durable budget: append-only, hash-chained, and charged before anything is read.
 
-One file (`store`) holds what is pinned (budget, unit, relation, schema), the entries, and the
-releases that were paid for, so that a name can be replayed. It holds nothing else about the data.
+One file (`store`) holds what is pinned (unit, relation), the entries (budget, schema and what
+changed of them, charges), and the releases that were paid for, so that a name can be replayed. It
+holds nothing else about the data.
 """
 
 from __future__ import annotations
@@ -12,14 +13,15 @@ import secrets
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from tacit.spec.budget import Budget
-from tacit.spec.certificate import LedgerMark
+from tacit.spec.certificate import Charge, LedgerMark, Stored
 from tacit.spec.errors import LedgerError, OverBudgetError
+from tacit.spec.schema import Schema
+from tacit.spec.schema_changes import changed_since, schema_changes
 from tacit.wall.chain import Answered, Chain, digest, link
 from tacit.wall.store import Store
 
@@ -29,28 +31,6 @@ _LOOKED = "Nothing was read from the data."
 _UNPAID = "No data were read and no budget was spent."
 
 
-@dataclass(frozen=True)
-class Stored:
-    """An answer that was given before, and when it was stored."""
-
-    body: str
-    time: str
-
-
-@dataclass(frozen=True)
-class Charge:
-    """What was paid: a mark to print on the release, and a token that allows to store one answer.
-
-    Or, if the name has been answered, what is stored under it; if it is that of a lease which was
-    opened, just that.
-    """
-
-    mark: LedgerMark
-    token: str
-    stored: Stored | None = None
-    opened: str = ""
-
-
 class Ledger:
     """The ledger of one protected population."""
 
@@ -58,29 +38,37 @@ class Ledger:
         self._store = Store(path)
         self._chain = Chain()
         self._written: list[tuple[int, str, str]] = []
+        self._schema: Schema | None = None
 
     @property
     def durable(self) -> bool:
         return self._store.durable
 
-    def open(self, pins: Mapping[str, Any], budget: Budget) -> None:
-        """Create the ledger, or check that it was created for the same population and terms."""
+    def open(self, pins: Mapping[str, Any], budget: Budget, schema: Schema | None = None) -> None:
+        """Create the ledger, or check that it was created for the same people and terms.
+
+        The schema may have changed since: the next charge records it.
+        """
         first = {
             "kind": "created",
             "ledger": secrets.token_hex(8),
             "pins": dict(pins),
+            "schema": None if schema is None else schema.to_dict(),
             "epsilon": str(budget.epsilon),
             "delta": str(budget.delta),
         }
-        self._store.create(lambda connection: _insert(connection, Chain(), first))
+        self._store.create(lambda connection: _insert(connection, 0, "", first))
         chain = self.read()
         for what in {**chain.pins, **pins}:
             pinned = chain.pins.get(what)
             if pins.get(what) != pinned:
                 raise LedgerError(
                     f"The ledger was created with {what} = {pinned!r}, not {pins.get(what)!r}: "
-                    "keep to that, or use a new ledger for a new population."
+                    "keep to that, since all that was spent was spent on these terms. Columns, "
+                    f"levels and bounds may change. {_UNPAID}"
                 )
+        self._schema = schema
+        self._changes(chain)  # refuses the schema of another table
         if chain.limit != budget:
             raise LedgerError(
                 f"The ledger was created with a budget of {chain.limit}, not {budget}: "
@@ -135,12 +123,14 @@ class Ledger:
         """
         with self._transaction(_UNPAID) as connection:
             chain = self._advance(connection)
+            new = self._changes(chain)
             claim = None if name is None else chain.claims.get(name)
             if name is not None and claim is not None:
                 if claim.question != question:
+                    since = changed_since(chain.changes, claim.mark.entry, new)
                     raise LedgerError(
                         f"The name {name!r} was used for a different question: choose another. "
-                        f"{_UNPAID}"
+                        f"{_UNPAID}{since}"
                     )
                 stored = self._stored(connection, chain, name)
                 if stored is not None:
@@ -152,6 +142,9 @@ class Ledger:
                     return Charge(claim.mark, taken.head)
             if not (chain.spent + cost).within(chain.limit):  # proof: budget
                 raise OverBudgetError(str(cost), str(chain.left))
+            if self._schema is not None and new:  # proof: schema-grows
+                facts = {"schema": self._schema.to_dict(), "changes": list(new)}
+                self._append(connection, {"kind": "schema", **facts})
             mark = self._append(
                 connection,
                 {
@@ -195,6 +188,15 @@ class Ledger:
     def path(self) -> Path | None:
         return self._store.path if self.durable else None
 
+    @property
+    def schema_entries(self) -> tuple[int, ...]:
+        """The entries, as far as they were read, that changed the schema."""
+        return tuple(self._chain.changes)
+
+    def _changes(self, chain: Chain) -> tuple[str, ...]:
+        """What the schema of this process changes of the one in force."""
+        return () if self._schema is None else schema_changes(chain.schema, self._schema)
+
     def raise_budget(self, budget: Budget, reason: str) -> None:
         """Allow more from now on; the decision and its reason stay on the record."""
         if not reason.strip():
@@ -222,7 +224,10 @@ class Ledger:
         return _check_stored(None if row is None else row[0], answered)
 
     def _append(self, connection: sqlite3.Connection, entry: Mapping[str, Any]) -> LedgerMark:
-        row = _insert(connection, self._chain, entry)
+        seq, _, head = (
+            self._written[-1] if self._written else (self._chain.seq, "", self._chain.head)
+        )
+        row = _insert(connection, seq, head, entry)
         self._written.append(row)
         return LedgerMark(self._chain.ledger, row[0], row[2])
 
@@ -258,12 +263,12 @@ def _check_stored(body: Any, answered: Answered | None) -> Stored:
 
 
 def _insert(
-    connection: sqlite3.Connection, chain: Chain, entry: Mapping[str, Any]
+    connection: sqlite3.Connection, seq: int, head: str, entry: Mapping[str, Any]
 ) -> tuple[int, str, str]:
     now = datetime.now(UTC).isoformat(timespec="seconds")
     # proof: nonce. Equal entries written on two copies of a ledger have different hashes.
     body = json.dumps({"time": now, "nonce": secrets.token_hex(16), **entry})
-    row = (chain.seq + 1, body, link(chain.head, chain.seq + 1, body))
+    row = (seq + 1, body, link(head, seq + 1, body))
     connection.execute("INSERT INTO entries VALUES (?, ?, ?)", row)
     connection.execute("DELETE FROM head")
     connection.execute("INSERT INTO head VALUES (?, ?)", (row[0], row[2]))

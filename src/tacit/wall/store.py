@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tacit.spec.errors import LedgerError
 
-_VERSION = 4
+_VERSION = 5
 _APPLICATION = 0x7AC17
 _WAIT_SECONDS = 30.0
 _TABLES = """\

@@ -13,17 +13,18 @@ import numpy as np
 from tacit.accounting import plan_epsilon
 from tacit.sources.data import check_header, open_data, units_of_data
 from tacit.spec.budget import Budget, Spent, round_up
-from tacit.spec.certificate import Certificate, LedgerMark
+from tacit.spec.certificate import Certificate, LedgerMark, Stored
 from tacit.spec.errors import BudgetError, LedgerError, QueryError, SchemaError
 from tacit.spec.mechanisms import Exact, Mechanism
 from tacit.spec.plan import Plan, WithoutReplacement
 from tacit.spec.protocols import Quote
-from tacit.spec.queries import Query
+from tacit.spec.queries import Query, asked_of
 from tacit.spec.release import Noise, Release
 from tacit.spec.schema import Schema
+from tacit.spec.schema_changes import assumed_of_changes
 from tacit.spec.wire import digest
 from tacit.wall.answers import TIERS, Answer, Answers, calibrated, describe, publish
-from tacit.wall.ledger import Ledger, Stored
+from tacit.wall.ledger import Ledger
 from tacit.wall.noise import os_entropy
 from tacit.wall.shield import shielded, without_locals
 from tacit.wall.steps.kept import AnswerStore, KeptLease
@@ -87,10 +88,10 @@ class Wall:
                 "unit": schema.unit,
                 "max_rows_per_unit": schema.max_rows_per_unit,
                 "neighbours": schema.neighbours,
-                "schema": schema.digest,
                 "allow": list(self._answers.allow),  # proof: tiers
             },
             budget,
+            schema,
         )
 
     @property
@@ -130,7 +131,8 @@ class Wall:
         event, cost = describe(answer, calibration.noise), calibration.cost
         check_header(self._source)
         # proof: charge-then-read. Durable before the next line; never undone.
-        charge = self._ledger.charge(cost, event, name, digest([event, str(cost)]), takeover=True)
+        question = digest([event, str(cost), asked_of(query, self._schema)])
+        charge = self._ledger.charge(cost, event, name, question, takeover=True)
         if charge.stored is not None:
             return _replayed(charge.stored)
         integers, units = self._sampled(answer, calibration.noise)
@@ -194,7 +196,7 @@ class Wall:
                 f"The answers that were given under the name {name!r} are gone from "
                 f"{self._store.path}: choose another name. Nothing was read or charged."
             )
-        return KeptLease(plan, certificate, self._store, begun, name, lease)
+        return KeptLease(plan, certificate, self._store, begun, name, self._schema, lease)
 
     def _rows(self) -> Loaded:
         """What leases read, shared by those that are alive."""
@@ -207,7 +209,7 @@ class Wall:
     def _certificate(
         self, cost: Budget, accountant: str, events: tuple[dict[str, Any], ...], mark: LedgerMark
     ) -> Certificate:
-        assumptions = []
+        assumptions = assumed_of_changes(self._ledger.schema_entries)
         if not self._ledger.durable:
             assumptions.append("the ledger is in memory: what was spent before is not known")
         return Certificate(

@@ -29,8 +29,9 @@ from tacit.spec.certificate import Certificate
 from tacit.spec.checks import whole_number
 from tacit.spec.errors import BudgetError, LedgerError, ReplacedError
 from tacit.spec.plan import Plan
-from tacit.spec.queries import Query
+from tacit.spec.queries import Query, asked_of, columns_of
 from tacit.spec.release import Release
+from tacit.spec.schema import Schema
 from tacit.spec.wire import digest, from_json, to_json
 from tacit.wall.shield import without_locals
 from tacit.wall.steps.lease import Lease
@@ -63,25 +64,26 @@ class StoredAnswer(NamedTuple):
     sha256: str
 
     @classmethod
-    def of(cls, query: Query, release: Release) -> StoredAnswer:
+    def of(cls, question: str, release: Release) -> StoredAnswer:
         facts = {k: v for k, v in release.to_dict().items() if k not in ("query", "integers")}
         # Noise takes most of the bits: little is gained by more than the quickest compression.
         integers = zlib.compress(np.ascontiguousarray(release.integers, "<i8").tobytes(), 1)
-        return cls.sealed(digest(query.to_dict()), to_json(facts), integers)
+        return cls.sealed(question, to_json(facts), integers)
 
     @classmethod
     def sealed(cls, question: str, facts: str, integers: bytes) -> StoredAnswer:
         time = datetime.now(UTC).isoformat(timespec="seconds")
         return cls(question, facts, integers, time, _seal(question, facts, integers, time))
 
-    def check(self, query: Query | None, name: str) -> None:
+    def check(self, question: str | None, name: str) -> None:
         """Refuse what was changed, and another question than the one that was answered."""
         if self.facts is not None and self.sha256 != _seal(*self[:-1]):
             raise LedgerError(f"The stored answers of {name!r} were changed. Nothing was read.")
         # proof: replay. What is handed out is what was handed out before, or nothing.
-        if query is not None and self.question != digest(query.to_dict()):
+        if question is not None and self.question != question:
             raise LedgerError(
-                f"The name {name!r} was used for a different question: choose another. "
+                f"The name {name!r} was used for a different question, or its columns have changed "
+                "in the schema (see 'tacit ledger show'): choose another. "
                 "No data were read and no budget was spent."
             )
 
@@ -194,12 +196,14 @@ class KeptLease:
         store: AnswerStore,
         begun: str,
         name: str,
+        schema: Schema,
         open_lease: Callable[[int], Lease],
     ) -> None:
         assert certificate.ledger is not None
         self.plan, self.certificate = plan, certificate
         self._store, self._id, self._begun = store, certificate.ledger.head, begun
-        self._name, self._open_lease = name, open_lease
+        self._name, self._schema, self._open_lease = name, schema, open_lease
+        self._asked: dict[tuple[str, ...], str] = {}
         self._lease: Lease | None = None
         self._lock, self._used = threading.Lock(), 0
 
@@ -216,21 +220,28 @@ class KeptLease:
                     f"All {self.plan.count} steps of this lease are used. Nothing was read; "
                     "prepay another plan to go on."
                 )
-            stored = self._store.get(self._id, self._used)
+            stored, question = self._store.get(self._id, self._used), self._question(query)
             again = True
             if stored is None:
                 # Opened anew where others have answered steps in between.
                 if self._lease is None or self._lease.steps_left != self.steps_left:
                     self._lease = self._open_lease(self._used)
-                answer = StoredAnswer.of(query, self._lease.release(query))
+                answer = StoredAnswer.of(question, self._lease.release(query))
                 stored = self._store.put(self._id, self._begun, self._used, answer)
                 again = stored != answer  # another run was first
-            stored.check(query, self._name)
+            stored.check(question, self._name)
             if stored.facts is None:
                 raise self._replaced()
             release = stored.release(query, again=again)
             self._used += 1
             return release
+
+    def _question(self, query: Query) -> str:
+        """The digest of a query and of the columns that it names, whose facts may be long."""
+        names = tuple(column.name for column in columns_of(query, self._schema))
+        if names not in self._asked:
+            self._asked[names] = digest(asked_of(query, self._schema))
+        return digest([query.to_dict(), self._asked[names]])
 
     def keep_state(self, facts: Any, *, since: int) -> None:
         """Store what all answers so far have led to, in place of those from step `since` on.
