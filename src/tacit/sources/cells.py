@@ -12,6 +12,7 @@ import re
 import uuid
 from collections.abc import Callable, Iterator
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -140,22 +141,19 @@ def _moment(cell: object, format_: str | None = None) -> int | None:
             found = int(_microseconds(np.array([cell]))[0])
             return None if found == NO_MOMENT else found
         case _:
-            written = _text(cell)
-            if written is None:
+            if (written := _text(cell)) is None:
                 return None
             return _parsed(written) if format_ is None else _formatted(written, format_)
 
 
 def _formatted(text: bytes, format_: str) -> int | None:
     """A text in a public format, such as %d.%m.%Y."""
-    found = date_pattern(format_).fullmatch(text)
-    if found is None:
+    if (found := date_pattern(format_).fullmatch(text)) is None:
         return None
-    part = {"m": 1, "d": 1, "H": 0, "M": 0, "S": 0} | {
-        name: int(digits) for name, digits in found.groupdict().items()
-    }
-    moment = dt.datetime(part["Y"], part["m"], part["d"], part["H"], part["M"], part["S"]) - _EPOCH
-    return moment // dt.timedelta(microseconds=1)
+    given = {name: int(digits) for name, digits in found.groupdict().items()}
+    hour, minute, second = (given.get(name, 0) for name in "HMS")
+    day = dt.datetime(given["Y"], given.get("m", 1), given.get("d", 1), hour, minute, second)
+    return (day - _EPOCH) // dt.timedelta(microseconds=1)
 
 
 def _parsed(text: bytes) -> int | None:
@@ -205,10 +203,7 @@ def number(values: Raw) -> np.ndarray:
 
 def moment(values: Raw, format_: str | None = None) -> np.ndarray:
     """`moment_of` each cell of a column."""
-
-    def rule(cell: object) -> int:
-        return moment_of(cell, format_)
-
+    rule = partial(moment_of, format_=format_)
     if not isinstance(values, pa.Array):
         return np.array(_for_each(rule, values), np.int64)
     if pa.types.is_date32(values.type):

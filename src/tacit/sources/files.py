@@ -120,7 +120,7 @@ def csv_batches(
 
 
 def _transcoded(cells: pa.Array, letters: Mapping[int, str]) -> pa.Array:
-    """Cells in UTF-8, byte by byte: no cell changes what another one says."""
+    """Cells in UTF-8, byte by byte: no cell changes what another one says."""  # proof: cells
     sizes = np.array([len(letters[byte].encode()) for byte in range(256)], np.int64)
     raw = np.frombuffer(cells.buffers()[2] or b"", np.uint8)
     ends = np.frombuffer(cells.buffers()[1], np.int64)

@@ -1,0 +1,130 @@
+"""What a release says of rows without a value, from its own noisy numbers."""
+
+import numpy as np
+import pytest
+
+import tacit
+from tacit.spec.missing import missing, rows_of
+
+Q = tacit.queries
+SMOKER, BMI = tacit.Categorical("smoker", ["no", "yes"]), tacit.Real("bmi", 10, 60)
+
+
+def schema(*columns, **options):
+    return tacit.Schema(*columns, **({"neighbours": "replace_one"} | options))
+
+
+def released(data, described, query, how=None, seed=0):
+    return tacit.Public(data, described, seed=seed).release(query, how or tacit.Exact())
+
+
+def test_without_noise_the_share_is_exact():
+    data = {"smoker": ["no"] * 6 + ["?"] * 4, "bmi": [20.0] * 8 + [99.0] * 2}
+    for neighbours in ("replace_one", "add_remove"):
+        described = schema(SMOKER, BMI, neighbours=neighbours)
+        (share,) = missing(released(data, described, Q.Counts("smoker")))
+        assert share.share == pytest.approx(0.4)
+        assert share.low == pytest.approx(0.4, abs=2e-3) == share.high
+    (share,) = missing(released(data, schema(BMI), Q.Moments("bmi")))
+    assert (share.share, share.low, share.high) == (pytest.approx(0.2),) * 3
+    assert not share.much  # a fifth is not more than a fifth
+
+
+def test_tables_of_several_columns_count_a_row_once():
+    data = {"a": ["x", "?", "x", "?"] * 5, "b": ["x", "x", "?", "?"] * 5}
+    described = schema(tacit.Categorical("a", ["x"]), tacit.Categorical("b", ["x"]))
+    (share,) = missing(released(data, described, Q.Counts([("a", "b")])))
+    assert share.columns == ("a", "b")
+    assert share.share == 0.75
+    assert str(share).startswith("about 75.0% of rows (75.0% to 75.0%) have no value in 'a' or 'b'")
+    two = missing(released(data, described, Q.Counts(["a", "b"])))
+    assert [each.columns for each in two] == [("a",), ("b",)]
+
+
+@pytest.mark.parametrize("rows", [None, 3])
+@pytest.mark.parametrize("neighbours", ["replace_one", "add_remove"])
+@pytest.mark.parametrize("law", [tacit.Laplace(0.05), tacit.Gaussian(0.05, 1e-6)])
+def test_intervals_hold_the_share_nine_times_in_ten(rows, neighbours, law):
+    """400 releases each: fewer than 325 hits have probability below 1e-6 at a coverage of 0.9."""
+    rng = np.random.default_rng(0)
+    n = 3000
+    data = {"smoker": np.where(rng.random(n) < 0.3, "?", "no"), "who": np.arange(n) // (rows or 1)}
+    options = {} if rows is None else {"unit": "who", "max_rows_per_unit": rows}
+    described = schema(SMOKER, neighbours=neighbours, **options)
+    truth = float(np.mean(data["smoker"] == "?"))
+    public = tacit.Public(data, described, seed=1)
+    found = [missing(public.release(Q.Counts("smoker"), law))[0] for _ in range(400)]
+    assert sum(each.low <= truth <= each.high for each in found) >= 325
+    assert np.mean([each.high - each.low for each in found]) < 0.6  # and they say something
+
+
+def test_of_moments_only_what_is_known_is_said():
+    n = 3000
+    data = {"bmi": np.where(np.arange(n) % 3 == 0, 99.0, 25.0), "who": np.arange(n) // 3}
+    how = tacit.Laplace(1)
+    (one,) = missing(released(data, schema(BMI), Q.Moments("bmi"), how))
+    assert 0.32 < one.low < one.share < one.high < 0.35
+    assert one.much
+    grouped = schema(BMI, unit="who", max_rows_per_unit=3)
+    (several,) = missing(released(data, grouped, Q.Moments("bmi"), how))
+    assert several.low == 0  # each of the 1,000 units might have had two rows
+    assert several.share is None
+    assert 1 / 3 <= several.high < 0.4
+    (hidden,) = missing(released(data, schema(BMI, neighbours="add_remove"), Q.Moments("bmi"), how))
+    assert hidden.low is None
+    assert "was not measured" in str(hidden)
+
+
+def test_what_a_default_swallowed_is_not_known_and_said():
+    described = schema(tacit.Categorical("fbs", [False, True], default=False))
+    release = released({"fbs": ["?"] * 9 + ["1"]}, described, Q.Counts("fbs"))
+    (words,) = release.missing()
+    assert words.low is None
+    assert "count as False (default=): how many is not known" in str(words)
+    assert str(rows_of(release)) == "10"
+
+
+@pytest.mark.parametrize("n", [0, 1, 3])
+def test_small_tables_have_answers_too(n):
+    data = {"smoker": ["?"] * n, "bmi": [99.0] * n}
+    for neighbours in ("replace_one", "add_remove"):
+        described = schema(SMOKER, BMI, neighbours=neighbours)
+        for query in (Q.Counts("smoker"), Q.Moments("bmi")):
+            for seed in range(20):
+                for each in missing(released(data, described, query, tacit.Laplace(0.1), seed)):
+                    assert each.low is None or 0 <= each.low <= each.high <= 1
+                    assert str(each)
+
+
+def test_a_wrong_coding_warns_on_posterior_certificate_and_summary():
+    """A level typo gave p = 0.003 where 0.21 is true, without a word."""
+    data = {"smoker": ["no"] * 790 + ["Yes"] * 210}
+    public = tacit.Public(data, schema(SMOKER), seed=1)
+    model = tacit.BetaBernoulli("smoker", success="yes")
+    posterior = tacit.fit(model, public, tacit.Laplace(1), draws=50, seed=1)
+    (warning,) = posterior.warnings
+    assert "have no value in 'smoker'" in warning
+    assert f"warning: {warning}" in posterior.certificate.assumptions
+    assert "rows" in posterior.summary().index
+    assert posterior.summary().attrs["missing"][0].startswith("about 21")
+    right = tacit.Public({"smoker": ["no"] * 790 + ["yes"] * 210}, schema(SMOKER), seed=1)
+    assert tacit.fit(model, right, tacit.Laplace(1), draws=50, seed=1).warnings == ()
+
+
+def test_pilot_queries_say_when_they_counted_few_rows():
+    """A logistic regression on 0/1 against yes and no: coefficients of noise, and now a warning."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=500)
+    died = rng.random(500) < 1 / (1 + np.exp(-x))
+    columns = tacit.Categorical("died", ["no", "yes"]), tacit.Real("x", -4, 4)
+    found = []
+    for cells in (np.where(died, "yes", "no"), died.astype(int)):
+        public = tacit.Public({"died": cells, "x": x}, schema(*columns), seed=1)
+        how = tacit.PrivateNewton(2, 1e-6)
+        posterior = tacit.fit(
+            tacit.LogisticRegression("died", ["x"]), public, how, draws=20, seed=1
+        )
+        found.append([text for text in posterior.warnings if "counted about" in text])
+        assert posterior.summary().attrs["rows"] == "not measured"
+    assert found[0] == []
+    assert "rows of 500 units" in found[1][0]
