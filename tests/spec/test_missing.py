@@ -82,6 +82,9 @@ def test_what_a_default_swallowed_is_not_known_and_said():
     assert words.low is None
     assert "count as False (default=): how many is not known" in str(words)
     assert str(rows_of(release)) == "10"
+    posterior = tacit.BetaBernoulli("fbs", success=True).posterior(release, draws=10)
+    assert str(words) in posterior.certificate.assumptions
+    assert posterior.warnings == ()
 
 
 @pytest.mark.parametrize("n", [0, 1, 3])

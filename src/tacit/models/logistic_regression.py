@@ -69,7 +69,8 @@ class LogisticRegression:
             instead = f"; tacit.NaiveBayes({self.target!r}, [...]) takes {len(levels)}"
             raise ModelError(
                 f"Expected a target of two levels, such as Categorical({self.target!r}, "
-                f'["no", "yes"]), not {target}{instead * (len(levels) > 2)}.'
+                '["no", "yes"]), with codes={"0": "no", "1": "yes", "2": "yes"} where several '
+                f"values mean one, not {target}{instead * (len(levels) > 2)}."
             )
         design = Design.of(self.features, schema)
         if squares and design.size > _MOST_NUMBERS:

@@ -90,7 +90,9 @@ class Posterior:
             noise=sampling.noise,
             predicted={name: shaped(flat) for name, flat in (predicted or {}).items()},
         )
-        return made.warned(warnings_of(release))
+        notes = tuple(str(each) for each in release.missing() if each.replaced)
+        noted = replace(release, certificate=release.certificate.assuming(notes))
+        return replace(made, releases=(noted,)).warned(warnings_of(release))
 
     @classmethod
     def from_draws(

@@ -41,6 +41,8 @@ class Missing:
         share was not measured, and `reason` says why.
     share
         An estimate, where there is one.
+    replaced
+        Whether a default stood in for them, so that nothing counts them.
     """
 
     columns: tuple[str, ...]
@@ -48,6 +50,7 @@ class Missing:
     low: float | None = None
     high: float | None = None
     reason: str = ""
+    replaced: bool = False
 
     @property
     def much(self) -> bool:
@@ -120,8 +123,8 @@ def rows_of(release: Release) -> Rows | None:
 def warnings_of(release: Release) -> tuple[str, ...]:
     """Sentences to warn with, where much is missing."""
     return tuple(
-        f"{each}: if that is not so in the data, the schema's levels, codes, bounds, date format "
-        "or encoding are not theirs, and the answer is about other rows than it seems"
+        f"{each}: unless the data lack them, check the schema's levels, codes, bounds and date "
+        "format and the source's encoding; the answer is about the other rows alone"
         for each in missing(release)
         if each.much
     )
@@ -190,6 +193,7 @@ def _of_ratio(
     shares = np.linspace(0, 1, 2001)
     off = (1 - shares) * lacking - shares * complete
     sd = np.sqrt((1 - shares) ** 2 * noise + shares**2 * other)
+    # Half a step of the grid is allowed for: without noise a single share is left.
     within = shares[np.abs(off) <= Z * sd + 5e-4 * max(abs(lacking) + abs(complete), 1)]
     total = lacking + complete
     share = float(np.clip(lacking / total, 0, 1)) if total > 0 else None
@@ -203,6 +207,7 @@ def _replaced(column: Column) -> Missing:
         (column.name,),
         reason=f"cells of {column.name!r} that are empty or outside the schema count as "
         f"{column.default!r} (default=): how many is not known",
+        replaced=True,
     )
 
 
