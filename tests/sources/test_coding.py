@@ -70,7 +70,7 @@ def test_several_values_become_a_target_of_two_levels():
     """The severity of a disease, 0 to 4, as whether there is one: by codes, in the schema."""
     model = tacit.LogisticRegression("num", ["x"])
     five = tacit.Categorical("num", [0, 1, 2, 3, 4])
-    with pytest.raises(tacit.errors.ModelError, match='codes={"0": "no", "1": "yes", "2": "yes"}'):
+    with pytest.raises(tacit.errors.ModelError, match=r'codes=.*"2": "yes"'):
         model.design(tacit.Schema(five, tacit.Real("x", 0, 1), neighbours="replace_one"))
     two = tacit.Categorical("num", codes={"0": "no"} | dict.fromkeys("1234", "yes"))
     model.design(tacit.Schema(two, tacit.Real("x", 0, 1), neighbours="replace_one"))

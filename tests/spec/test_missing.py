@@ -114,7 +114,16 @@ def test_a_wrong_coding_warns_on_posterior_certificate_and_summary():
     assert tacit.fit(model, right, tacit.Laplace(1), draws=50, seed=1).warnings == ()
 
 
-def test_pilot_queries_say_when_they_counted_few_rows():
+def test_what_was_not_measured_says_so():
+    described = schema(tacit.Categorical("died", ["no", "yes"]), BMI)
+    public = tacit.Public({"died": ["no", "yes"] * 50, "bmi": [20.0] * 100}, described, seed=1)
+    how = tacit.OnePosteriorSample(1, truncation=0.05)
+    summary = tacit.fit(tacit.BetaBernoulli("died", success="yes"), public, how, seed=1).summary()
+    assert summary.attrs["rows"] == "not measured"
+    assert "was not measured" in summary.attrs["missing"][0]
+
+
+def test_pilot_queries_say_when_they_counted_few_rows(tmp_path):
     """A logistic regression on 0/1 against yes and no: coefficients of noise, and now a warning."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=500)
@@ -128,6 +137,9 @@ def test_pilot_queries_say_when_they_counted_few_rows():
             tacit.LogisticRegression("died", ["x"]), public, how, draws=20, seed=1
         )
         found.append([text for text in posterior.warnings if "counted about" in text])
-        assert posterior.summary().attrs["rows"] == "not measured"
+        (row,) = posterior.summary().loc[["rows"]].to_numpy()
+        assert abs(row[0] - (500 if len(found) == 1 else 0)) < 6 * row[1] + 1
+        posterior.save(tmp_path / "p.nc")
+        assert tacit.Posterior.load(tmp_path / "p.nc").rows == posterior.rows
     assert found[0] == []
     assert "rows of 500 units" in found[1][0]

@@ -307,7 +307,7 @@ class GradientSampler:
             draws = _kept(state.trace, state.sizes)[None]
             return state.gradients.posterior(final, draws).diagnosed()
         law, warnings = self._law(state)
-        return posterior_of(law, state.pilots.derivatives, final, state.task, warnings)
+        return posterior_of(law, state.pilots, final, state.task, warnings)
 
     def _walk(self, state: ChainState) -> ChainState:
         """The state of a chain that begins where the pilot queries ended, in their coordinates."""

@@ -91,4 +91,4 @@ class PrivateNewton:
     def posterior(self, state: NewtonState) -> Any:
         assert state.release is not None
         pilots, task = state.pilots, state.task
-        return posterior_of(pilots.law, pilots.derivatives, state.release, task, pilots.warnings)
+        return posterior_of(pilots.law, pilots, state.release, task, pilots.warnings)

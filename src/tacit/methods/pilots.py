@@ -26,7 +26,7 @@ from tacit.infer.linearised import (
 )
 from tacit.methods.method import Task
 from tacit.spec.mechanisms import Exact, Gaussian
-from tacit.spec.missing import Z
+from tacit.spec.missing import Rows, Z
 from tacit.spec.packing import packed_size
 from tacit.spec.plan import Steps
 from tacit.spec.release import Release
@@ -140,6 +140,12 @@ class Pilots:
         return [Linearised.of(each, self.observed, self.n) for each in self.observed]
 
     @property
+    def rows(self) -> Rows:
+        """About how many rows have a value: as the last queries counted them, clipped ones less."""
+        counted = float(np.mean([each.rows for each in self.observed]))
+        return Rows(max(counted, 0.0), self.observed[0].sd / math.sqrt(len(self.observed)))
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """What makes the law doubtful, in sentences."""
         law, size = self.law, self.derivatives.size
@@ -156,11 +162,10 @@ class Pilots:
                 "privacy noise hides the curvature of the log-likelihood: intervals rest on a "
                 "guess of it; take a larger epsilon or fewer parameters"
             )
-        counted = np.mean([each.rows for each in self.observed])
-        sd = self.observed[0].sd / math.sqrt(len(self.observed))
-        if self.precision == math.inf and counted + Z * sd < _FEW * self.n:
+        rows = self.rows
+        if self.precision == math.inf and rows.estimate + Z * rows.sd < _FEW * self.n:
             found.append(
-                f"the pilot queries counted about {max(counted, 0):,.0f} rows of {self.n:,.0f} "
+                f"the pilot queries counted about {rows.estimate:,.0f} rows of {self.n:,.0f} "
                 "units: most units have no value in a column, or a clip is far too small; check "
                 "levels, codes, bounds, date formats and the encoding against the data"
             )
@@ -208,13 +213,13 @@ def disagree(parts: list[Linearised], law: Linearised) -> bool:
 
 def posterior_of(
     law: Linearised,
-    derivatives: Derivatives,
+    pilots: Pilots,
     release: Release,
     task: Task,
     warnings: tuple[str, ...],
 ) -> Any:
     """The posterior by a law of the released gradients and the model's prior."""
-    sampling = task.sampling
+    sampling, derivatives = task.sampling, pilots.derivatives
     count = sampling.chains * sampling.draws
     aware = sampling.noise == "aware"
     precision = derivatives.prior_precision
@@ -236,4 +241,5 @@ def posterior_of(
                 "multiplied, as in mean + spread * away, write level ~ Normal(mean, spread)",
             )
     shaped = vectors.reshape(sampling.chains, sampling.draws, -1)
-    return derivatives.posterior(release, shaped, sampling.noise).warned(warnings)
+    found = derivatives.posterior(release, shaped, sampling.noise)
+    return found.counting(pilots.rows).warned(warnings)

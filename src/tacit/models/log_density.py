@@ -169,7 +169,7 @@ class LogDensity:
             releases=(release,),
             noise=noise,
             density=density,
-        )
+        ).coded()
 
     def _described(self, schema: Schema) -> dict[str, Any]:
         shapes = None

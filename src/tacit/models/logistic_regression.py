@@ -198,7 +198,7 @@ class LogisticRegression:
             model=describe(self),
             releases=(release,),
             noise=noise,
-        )
+        ).coded()
 
 
 def theta_of(release: Release) -> np.ndarray:

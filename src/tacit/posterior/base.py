@@ -16,7 +16,7 @@ from scipy.stats import norm
 
 from tacit.spec.certificate import Certificate
 from tacit.spec.errors import FileError, ModelError
-from tacit.spec.missing import rows_of, warnings_of
+from tacit.spec.missing import Rows, rows_of, warnings_of
 from tacit.spec.release import Release
 from tacit.spec.sampling import Sampling
 from tacit.spec.wire import from_json, to_json
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 
 _TYPES: dict[str, type[Posterior]] = {}  # subclasses by name, for `load`
+_COUNTED = "rows_counted"  # a constant: about how many rows, and the noise's standard deviation
 _FEWEST = 8  # draws of a chain: ArviZ needs four of each half
 _LEAST_ESS, _LARGEST_R_HAT = 100, 1.05  # below and above which a chain has not mixed
 
@@ -90,9 +91,7 @@ class Posterior:
             noise=sampling.noise,
             predicted={name: shaped(flat) for name, flat in (predicted or {}).items()},
         )
-        notes = tuple(str(each) for each in release.missing() if each.replaced)
-        noted = replace(release, certificate=release.certificate.assuming(notes))
-        return replace(made, releases=(noted,)).warned(warnings_of(release))
+        return made.coded()
 
     @classmethod
     def from_draws(
@@ -109,6 +108,30 @@ class Posterior:
         count = len(next(iter(draws.values())))
         made = cls.of(model, release, Sampling(draws=count, chains=1), draws, labels=labels)
         return replace(made, noise="tempered")
+
+    def coded(self) -> Self:
+        """Return the posterior with what its release says of rows without a value.
+
+        A warning where there are many; on the certificate, which columns have a default.
+        """
+        *rest, last = self.releases
+        notes = tuple(str(each) for each in last.missing() if each.replaced)
+        noted = replace(last, certificate=last.certificate.assuming(notes))
+        return replace(self, releases=(*rest, noted)).warned(warnings_of(last))
+
+    def counting(self, rows: Rows) -> Self:
+        """Return the posterior with about how many rows its method counted on the way."""
+        counted = np.array([rows.estimate, rows.sd])
+        return replace(self, constants={**self.constants, _COUNTED: counted})
+
+    @property
+    def rows(self) -> Rows | None:
+        """About how many rows have a value, by what was released; None if it was not measured."""
+        (release,) = self.releases
+        known = rows_of(release)
+        if known is None and _COUNTED in self.constants:
+            return Rows(*map(float, self.constants[_COUNTED]))
+        return known
 
     def warned(self, warnings: tuple[str, ...]) -> Self:
         """Return the posterior with doubts about it, which its certificate has too."""
@@ -229,7 +252,7 @@ class Posterior:
                 columns |= mixing(self.draws[variable])
             frames.append(pd.DataFrame(columns, index=self._labels(variable)))
         (release,) = self.releases
-        rows = rows_of(release)
+        rows = self.rows
         if rows is not None and "rows" not in self.draws and not self.chained:
             half = norm.ppf(tails(level)[1]) * rows.sd
             ends = rows.estimate - half, rows.estimate + half

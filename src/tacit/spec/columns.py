@@ -15,6 +15,7 @@ import numpy as np
 from tacit.spec.checks import among, is_number, is_whole, one_of, set_fields, whole_number
 from tacit.spec.errors import SchemaError
 from tacit.spec.periods import PERIODS, Period, check_format, period_label, period_number
+from tacit.spec.wire import facts_of
 
 Label = str | int | bool | None
 
@@ -326,6 +327,12 @@ Column = Categorical | Integer | Real | Time | Tokens
 COLUMNS: Mapping[str, type[Column]] = {
     cls.__name__.lower(): cls for cls in (Categorical, Integer, Real, Time, Tokens)
 }
+
+
+def column_to_dict(column: Column) -> dict[str, Any]:
+    """A column in its plain form; without the codes and the format that it does not have."""
+    facts = {"type": type(column).__name__.lower(), **facts_of(column)}
+    return {k: v for k, v in facts.items() if k not in ("codes", "format") or v}
 
 
 def column_from_dict(facts: Mapping[str, Any]) -> Column:

@@ -12,7 +12,7 @@ from typing import Any
 
 from tacit.spec.checks import set_fields
 from tacit.spec.choice import Choice
-from tacit.spec.columns import Column
+from tacit.spec.columns import Column, column_to_dict
 from tacit.spec.density import DensityDraw
 from tacit.spec.draws import ConjugateDraw
 from tacit.spec.errors import QueryError
@@ -23,7 +23,7 @@ from tacit.spec.logistic import LogisticDraw, LogisticMinimum
 from tacit.spec.moments import Moments
 from tacit.spec.schema import Schema
 from tacit.spec.sums import BoundedSum
-from tacit.spec.wire import Record, facts_of
+from tacit.spec.wire import Record
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def columns_of(query: Query, schema: Schema) -> tuple[Column, ...]:
 
 def asked_of(query: Query, schema: Schema) -> list[Any]:
     """The facts of these columns: a question is another one where their levels or bounds are."""
-    return [[type(column).__name__, facts_of(column)] for column in columns_of(query, schema)]
+    return [column_to_dict(column) for column in columns_of(query, schema)]
 
 
 def _texts(facts: Any) -> list[str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from tacit.spec.checks import set_fields, whole_number
-from tacit.spec.columns import COLUMNS, Column, column_from_dict, column_name
+from tacit.spec.columns import COLUMNS, Column, column_from_dict, column_name, column_to_dict
 from tacit.spec.errors import SchemaError
 from tacit.spec.wire import facts_of
 
@@ -94,8 +94,7 @@ class Schema:
         return f"all rows of one {self.unit} (at most {rows} row{'s' * (rows > 1)} of each used)"
 
     def to_dict(self) -> dict[str, Any]:
-        columns = [{"type": type(c).__name__.lower(), **facts_of(c)} for c in self.columns]
-        return {**facts_of(self), "columns": columns}
+        return {**facts_of(self), "columns": [column_to_dict(c) for c in self.columns]}
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> Schema:
