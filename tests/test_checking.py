@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 import tacit
 from tacit import cli
 from tacit.checking import NOTICE, check
+from tacit.cli import checking as command
 from tacit.study import Study
 
 RUNNER = CliRunner()
@@ -117,8 +118,8 @@ def test_the_command_prints_on_a_terminal_and_keeps_nothing(study, monkeypatch):
     assert "terminal" in str(shown.exception)
     assert RUNNER.invoke(cli.app, ["check", str(study), "--quiet"]).stdout == ""
     printed = []
-    monkeypatch.setattr(cli, "_out", type("Out", (), {"print": staticmethod(printed.append)}))
-    monkeypatch.setattr(cli, "_on_terminal", lambda: True)
+    monkeypatch.setattr(command, "out", type("Out", (), {"print": staticmethod(printed.append)}))
+    monkeypatch.setattr(command, "on_terminal", lambda: True)
     low = RUNNER.invoke(cli.app, ["check", str(study)])
     passed = RUNNER.invoke(cli.app, ["check", str(study), "--least", "0"])
     assert (low.exit_code, passed.exit_code) == (1, 0)
@@ -148,8 +149,10 @@ def test_nothing_else_calls_it():
                 names = [node.module] if isinstance(node, ast.ImportFrom) else []
                 names += [a.name for a in node.names] if isinstance(node, ast.Import) else []
                 if "tacit.checking" in names:
-                    importing[path.name] = getattr(function, "name", "the module")
-    assert importing == {"cli.py": "check"}
+                    importing[str(path.relative_to(source))] = getattr(
+                        function, "name", "the module"
+                    )
+    assert importing == {"cli/checking.py": "check"}
     assert "open(" not in (source / "checking.py").read_text(encoding="utf-8").replace(
         "open_source(", ""
     )

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tacit.cli import auditing, exchanging, ledgers, planning, running
+from tacit.cli import auditing, checking, exchanging, ledgers, planning, running
 from tacit.cli.output import error_line, out, warning_line
 from tacit.spec.errors import InferenceWarning, PrivacyWarning, TacitError
 
@@ -25,6 +25,7 @@ app = typer.Typer(
 app.command()(running.demo)
 app.command()(planning.init)
 app.command()(planning.plan)
+app.command()(checking.check)
 app.command()(running.run)
 app.command()(exchanging.release)
 app.command()(exchanging.fit)

@@ -34,6 +34,8 @@ def show(path: LedgerPath) -> None:
         what = entry["kind"]
         if what == "charge":
             what = f"charge: {_charged(entry['event'])}"
+        elif what == "schema":
+            what = f"schema: {'; '.join(entry['changes'])}"
         time = str(entry["time"])[:16].replace("T", " ")
         given = (entry["entry"], time, what, entry.get("name"))
         values = (*given, entry.get("epsilon"), entry.get("delta"))

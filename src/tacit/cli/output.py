@@ -43,4 +43,8 @@ def print_posterior(
         cells = ("" if value != value else f"{value:.4g}" for value in row)  # noqa: PLR0124
         table.add_row(Text(str(label)), *known, *cells)
     out.print(table)
+    out.print(f"Rows with a value: {summary.attrs['rows']}")
+    for text in summary.attrs["missing"]:
+        if text not in posterior.certificate.assumptions:
+            out.print(text[:1].upper() + text[1:])
     out.print(f"{posterior.certificate}\n")
