@@ -359,6 +359,11 @@ def test_init_reads_the_header_alone(run, folder, tmp_path):
     assert "Expected" in run("plan", study, ok=False)  # nothing is asked with a placeholder
     assert "is there already" in run("init", table, "-o", study, ok=False)
 
+    table.write_bytes(b'"id";"sex, or gender"\n')
+    run("init", table, "-o", folder / "semicolons.toml")
+    assert 'separator = ";"' in (folder / "semicolons.toml").read_text()
+    table.write_bytes(b'id,sex,age,"odd ""name"""\n')
+
     codebook = tmp_path / "codebook.csv"
     codebook.write_text(
         "Name,Type,Levels,Low,High,Bounds,Default\n"

@@ -7,12 +7,14 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
 
 from tacit.sources import files
 from tacit.spec.columns import column_from_dict
+from tacit.spec.csv_file import CSV
 from tacit.spec.errors import SchemaError, SourceError, StudyError
 
 _HEAD = """\
@@ -109,7 +111,7 @@ def study_template(source: Path, folder: Path, dictionary: Path | None) -> tuple
     text = _HEAD.format(
         source=_shown(source.name),
         origin=origin,
-        source_text=json.dumps(relative, ensure_ascii=False),
+        source_text=json.dumps(relative, ensure_ascii=False) + _how_to_read(source),
         ledger_text=json.dumps(f"{stem}.ledger", ensure_ascii=False),
         columns="\n".join(columns.values()),
         analysis=_example(names, known),
@@ -127,14 +129,34 @@ def _header(source: Path) -> tuple[list[str], dict[str, str]]:
     if ending.endswith(files.PARQUET):
         fields = files.parquet_schema(source)
         return list(fields.names), {field.name: _type(field.type) for field in fields}
-    if not ending.endswith(files.CSV):
+    if not ending.endswith(files.CSV_NAMES):
         raise SourceError(
             f"Expected a .csv, .tsv (or .gz of these) or .parquet path, got {source}."
         )
-    names = files.csv_header(source)
+    names = files.csv_header(_as_csv(source))
     if not names:
         raise SourceError(f"{source} is empty; expected column names in its first line.")
     return names, {}
+
+
+def _as_csv(source: Path) -> CSV:
+    """The file with the separator that its header has: a comma, unless others make more names."""
+    best = CSV(source)
+    most = len(files.csv_header(best))
+    for separator in (";", "\t", "|"):
+        with suppress(SourceError):  # a header whose quotation marks are about commas
+            other = CSV(source, separator=separator)
+            if len(files.csv_header(other)) > most:
+                best, most = other, len(files.csv_header(other))
+    return best
+
+
+def _how_to_read(source: Path) -> str:
+    """What the study file says of a CSV whose names stand between something else than commas."""
+    if not source.name.lower().endswith(files.CSV_NAMES):
+        return ""
+    separator = _as_csv(source).separator
+    return "" if separator == CSV(source).separator else f"\nseparator = {json.dumps(separator)}"
 
 
 def _type(declared: pa.DataType) -> str:
