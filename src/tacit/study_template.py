@@ -141,14 +141,12 @@ def _header(source: Path) -> tuple[list[str], dict[str, str]]:
 
 def _as_csv(source: Path) -> CSV:
     """The file with the separator that its header has: a comma, unless others make more names."""
-    best = CSV(source)
-    most = len(files.csv_header(best))
-    for separator in (";", "\t", "|"):
-        with suppress(SourceError):  # a header whose quotation marks are about commas
-            other = CSV(source, separator=separator)
-            if len(files.csv_header(other)) > most:
-                best, most = other, len(files.csv_header(other))
-    return best
+    found: dict[CSV, int] = {}
+    for separator in (None, ";", "\t", "|"):
+        with suppress(SourceError):  # a header whose quotation marks are about another one
+            file = CSV(source, separator=separator)
+            found[file] = len(files.csv_header(file))
+    return max(found, key=lambda file: found[file], default=CSV(source))
 
 
 def _how_to_read(source: Path) -> str:

@@ -109,6 +109,7 @@ def test_what_the_header_shows_is_said_before_any_charge(tmp_path):
     ledger = tmp_path / "towns.ledger"
     for written, says in (
         (TEXT.encode(), r"CSV\('towns.csv', separator=';'\)"),
+        (b'"bmi";' + '"Städtchen"'.encode(), "separator=';'"),
         (TEXT.encode("utf-16"), "UTF-16.*iconv"),
         (TEXT.encode("utf-16-le"), "UTF-16.*iconv"),
         (TEXT.replace(";", ",").encode("latin-1"), "encoding="),

@@ -103,10 +103,11 @@ def _path(path: Path, wanted: list[str], schema: Schema) -> Source:
 
 
 def _csv(file: CSV, wanted: list[str], schema: Schema) -> Source:
-    header = files.csv_header(file)
-    if not header:  # a file without a byte is a table without a row
-        return Source(lambda names: iter(()), lambda: files.csv_header(file))
+    header: list[str] = []
     try:
+        header = files.csv_header(file)
+        if not header:  # a file without a byte is a table without a row
+            return Source(lambda names: iter(()), lambda: files.csv_header(file))
         _check_names(str(file.path), header, wanted)
     except SourceError as error:
         raise SourceError(f"{error}{files.how_to_read(file, header, wanted)}") from None
