@@ -16,7 +16,7 @@ from tacit.spec.errors import ModelError
 from tacit.spec.mechanisms import Exact
 from tacit.spec.moments import Moments
 from tacit.spec.plan import Plan
-from tacit.spec.queries import Counts, Query
+from tacit.spec.queries import Counts, Query, asked_of
 from tacit.spec.schema import Schema
 from tacit.spec.sums import BoundedSum
 from tacit.spec.wire import digest
@@ -205,7 +205,7 @@ def planned(method: Any, task: Task, how: How) -> FitPlan:
 def _price(payment: Once | Plan, query: Query, empty: Public) -> Price:
     if isinstance(payment, Once):
         cost, event = empty.price(query, payment.mechanism), empty.event(query, payment.mechanism)
-        return Price(cost, digest([event, str(cost)]))
+        return Price(cost, digest([event, str(cost), asked_of(query, empty.schema)]))
     if any(isinstance(steps.mechanism, Exact) for steps in payment.steps):
         raise ModelError("Exact() has no price: only tacit.Public accepts it.")
     spent, _ = plan_epsilon(payment, empty.schema.neighbours)

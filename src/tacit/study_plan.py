@@ -13,6 +13,7 @@ from tacit.methods.run import name_of_payment, seed_of
 from tacit.planning import FitPlan, needs_units, planned, without_rows
 from tacit.spec.budget import Budget, Spent
 from tacit.spec.errors import LedgerError, OverBudgetError, TacitError
+from tacit.spec.schema_changes import changed_since, schema_changes
 from tacit.study import Analysis, Study
 from tacit.wall.chain import Chain
 
@@ -111,9 +112,12 @@ def _planned(
             if claim is None:
                 due += price.cost
             elif price.question is not None and claim.question != price.question:
+                assert chain is not None
+                new = schema_changes(chain.schema, study.schema)
+                since = changed_since(chain.changes, claim.mark.entry, new)
                 raise LedgerError(
                     f"The name {name!r} was used for a different question: choose another name "
-                    "for this analysis. Nothing was read or spent."
+                    f"for this analysis. Nothing was read or spent.{since}"
                 )
         return PlannedAnalysis(analysis, plan, due)
 
