@@ -126,6 +126,8 @@ def test_what_the_header_shows_is_said_before_any_charge(tmp_path):
 def test_an_encoding_in_which_one_cell_could_spoil_others_is_refused(encoding):
     with pytest.raises(tacit.errors.SourceError, match="iconv"):
         tacit.CSV("a.csv", encoding=encoding)
+    with pytest.raises(tacit.errors.SourceError, match="Parquet"):
+        tacit.CSV("a.parquet", encoding=encoding)
 
 
 WORDS = st.lists(st.sampled_from([*b"a,", *range(128, 133), *range(200, 256)]), max_size=4).map(

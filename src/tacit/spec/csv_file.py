@@ -41,6 +41,8 @@ class CSV:
 
     def __post_init__(self) -> None:
         path = Path(self.path)
+        if path.suffix.lower() in (".parquet", ".pq"):
+            raise SourceError(f"Expected a CSV file, got {path}: a Parquet file needs no encoding.")
         separator = self.separator
         if separator is None:
             separator = "\t" if ".tsv" in path.name.lower() else ","
