@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tacit.kernels import KERNELS, RowKernel
-from tacit.spec.budget import Spent
+from tacit.spec.budget import Left
 from tacit.spec.certificate import Certificate
 from tacit.spec.columns import Categorical, Column, Integer, Real
 from tacit.spec.errors import BudgetError, SchemaError
@@ -62,7 +62,7 @@ class Rehearsal:
         return self._schema
 
     @property
-    def remaining(self) -> Spent | None:
+    def remaining(self) -> Left | None:
         return None
 
     @property

@@ -13,6 +13,7 @@ from tacit.methods.method import Once, Spending, Task
 from tacit.public import Public
 from tacit.spec.budget import Budget, Spent, round_up
 from tacit.spec.errors import ModelError
+from tacit.spec.html import facts_html
 from tacit.spec.mechanisms import Exact
 from tacit.spec.moments import Moments
 from tacit.spec.plan import Plan
@@ -105,6 +106,15 @@ class FitPlan:
             text = "a draw, no noise added" if sd is None else f"noise of sd {sd:.3g} on a number"
             lines.append(f"{question}: {text}")
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "method": type(self.method).__name__,
+            "questions": self.steps,
+            "cost": self.cost,
+            "the wall must allow": ", ".join(self.tiers),
+        }
+        return facts_html("FitPlan", facts)
 
 
 class Request(NamedTuple):

@@ -9,7 +9,8 @@ from dataclasses import replace
 import numpy as np
 
 from tacit.models import MODELS, model_from_description
-from tacit.posterior import Posterior, load_arviz
+from tacit.posterior import Posterior
+from tacit.posterior.inference_data import pareto_weights
 from tacit.spec.errors import ModelError
 from tacit.spec.hidden_states import StateChain, StatePaths, StateProfiles
 
@@ -106,10 +107,10 @@ def _weights(ratio: np.ndarray) -> np.ndarray:
     weights = ratio
     if np.sort(ratio)[-tail - 1] < -_ALIKE:  # otherwise all of them are the largest: no tail
         with np.errstate(over="ignore"):  # its weights of many draws may be 1 / inf, rightly
-            weights, worst = load_arviz().psislw(ratio)
-        if float(worst) > _WORST:
+            weights, worst = pareto_weights(ratio)
+        if worst > _WORST:
             raise ModelError(
-                f"Expected a prior nearer to that of the posterior (Pareto k {float(worst):.2f} > "
+                f"Expected a prior nearer to that of the posterior (Pareto k {worst:.2f} > "
                 f"{_WORST}): fit the release with another prior first, or with more draws."
             )
     probability = np.exp(weights - weights.max())

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tacit.sources.data import open_data, units_of_data
-from tacit.spec.budget import Budget, Spent
+from tacit.spec.budget import Budget, Left
 from tacit.spec.certificate import Certificate
 from tacit.spec.errors import SchemaError
 from tacit.spec.mechanisms import Exact, Mechanism
@@ -53,7 +53,7 @@ class Public:
         return self._schema
 
     @property
-    def remaining(self) -> Spent | None:
+    def remaining(self) -> Left | None:
         return None
 
     @property

@@ -33,6 +33,18 @@ def test_summary_mean_interval_and_sample_agree(posterior, several):
     assert posterior.mean("rows") <= 8
 
 
+def test_an_hdi_is_the_narrowest_interval(several):
+    for level in (0.5, 0.9):
+        (low, high), (first, last) = several.interval(level), several.interval(level, kind="hdi")
+        assert np.all(last - first <= high - low)
+        draws = several.flat()
+        assert np.all(((first <= draws) & (draws <= last)).mean(axis=0) >= level)
+    summary = several.summary(0.9, kind="hdi")
+    assert list(summary.columns[:4]) == ["mean", "sd", "hdi_5%", "hdi_95%"]
+    with pytest.raises(tacit.errors.ModelError, match='"central" or "hdi"'):
+        several.interval(kind="eti")
+
+
 @pytest.mark.parametrize(
     "call",
     [

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 from scipy.stats import norm
 
+from tacit.posterior.inference_data import mixing, read_groups, to_groups, write_groups
+from tacit.posterior.intervals import Interval, ends_of, spread_known, summary_columns, tails
 from tacit.spec.certificate import Certificate
 from tacit.spec.errors import FileError, ModelError
+from tacit.spec.html import facts_html, table_html
 from tacit.spec.missing import Rows, rows_of, warnings_of
 from tacit.spec.release import Release
 from tacit.spec.sampling import Sampling
 from tacit.spec.wire import from_json, to_json
-
-if TYPE_CHECKING:
-    import arviz as az
-
 
 _TYPES: dict[str, type[Posterior]] = {}  # subclasses by name, for `load`
 _COUNTED = "rows_counted"  # a constant: about how many rows, and the noise's standard deviation
@@ -180,13 +177,15 @@ class Posterior:
         """Return the posterior mean: a number, or an array with one for each label."""
         return _plain(self.flat(variable).mean(axis=0))
 
-    def interval(self, level: float = 0.9, variable: str | None = None) -> tuple[Any, Any]:
-        """Return the central interval of posterior probability `level`, privacy noise included.
+    def interval(
+        self, level: float = 0.9, variable: str | None = None, kind: Interval = "central"
+    ) -> tuple[Any, Any]:
+        """Return an interval of posterior probability `level`, privacy noise included.
 
+        "central" leaves out as much probability below as above; "hdi" is the narrowest interval.
         Of a single draw, a point, its ends are not a number.
         """
-        flat = self.flat(variable)
-        low, high = np.quantile(flat, tails(level), axis=0) * _spread_known(flat)
+        low, high = ends_of(self.flat(variable), level, kind)
         return _plain(low), _plain(high)
 
     @property
@@ -232,11 +231,12 @@ class Posterior:
         flat = self.predicted[name].reshape(-1, *self.predicted[name].shape[2:])
         return np.array(self.coords[name])[flat] if name in self.coords else flat
 
-    def summary(self, level: float = 0.9) -> pd.DataFrame:
+    def summary(self, level: float = 0.9, kind: Interval = "central") -> pd.DataFrame:
         """Return the mean, standard deviation and interval of every variable.
 
-        Of draws that are the states of a chain, also the effective sample size `ess` and `r_hat`,
-        by split halves where there is one chain, as ArviZ has them. `rows` is about how many rows
+        Intervals are "central" (columns `5%` and `95%`), or "hdi", the narrowest (`hdi_5%` and
+        `hdi_95%`), whatever ArviZ's defaults are. Of draws that are the states of a chain, also the
+        effective sample size `ess` and `r_hat`, of split halves. `rows` is about how many rows
         have a value, where that was measured or is public. `attrs["warnings"]` has the posterior's
         warnings, `attrs["rows"]` the number of rows in words, or that it was not measured, and
         `attrs["missing"]` what is known of rows without a value.
@@ -244,10 +244,9 @@ class Posterior:
         frames = []
         for variable in self.draws:
             flat = self.flat(variable)
-            low, high = self.interval(level, variable)
-            columns = summary_columns(
-                flat.mean(axis=0), flat.std(axis=0) * _spread_known(flat), low, high, level
-            )
+            low, high = self.interval(level, variable, kind)
+            sd = flat.std(axis=0) * spread_known(flat)
+            columns = summary_columns(flat.mean(axis=0), sd, low, high, level, kind)
             if self.chained and self.draws[variable].shape[1] >= _FEWEST:
                 columns |= mixing(self.draws[variable])
             frames.append(pd.DataFrame(columns, index=self._labels(variable)))
@@ -256,7 +255,7 @@ class Posterior:
         if rows is not None and "rows" not in self.draws and not self.chained:
             half = norm.ppf(tails(level)[1]) * rows.sd
             ends = rows.estimate - half, rows.estimate + half
-            columns = summary_columns(rows.estimate, rows.sd, *ends, level)
+            columns = summary_columns(rows.estimate, rows.sd, *ends, level, kind)
             frames.append(pd.DataFrame(columns, index=["rows"]))
         found = pd.concat(frames)
         found.attrs["warnings"] = list(self.warnings)
@@ -264,9 +263,11 @@ class Posterior:
         found.attrs["missing"] = [str(each) for each in release.missing()]
         return found
 
-    def to_arviz(self) -> az.InferenceData:
-        """Return the draws and the release as InferenceData, with the privacy facts in `attrs`."""
-        az = load_arviz()
+    def to_arviz(self) -> Any:
+        """Return the draws and the release, with the privacy facts in `attrs`.
+
+        It is InferenceData where ArviZ 0.2x is installed and a DataTree where it is 1.x.
+        """
         observed, dims, coords = {}, dict(self.dims), dict(self.coords)
         for release in self.releases:
             for block in release.blocks:
@@ -275,14 +276,6 @@ class Posterior:
                 dims[name] = tuple(f"{name}_{axis.name}" for axis in block.axes)
                 for dim, axis in zip(dims[name], block.axes, strict=True):
                     coords[dim] = tuple("(missing)" if v is None else v for v in axis.labels)
-        data = az.from_dict(
-            posterior=dict(self.draws),
-            posterior_predictive=dict(self.predicted) or None,
-            observed_data=observed,
-            constant_data=dict(self.constants) or None,
-            dims={name: list(names) for name, names in dims.items()},
-            coords={name: [_coordinate(v) for v in values] for name, values in coords.items()},
-        )
         certificate = self.certificate
         facts = {
             "model": json.dumps(dict(self.model)),
@@ -294,9 +287,14 @@ class Posterior:
             "unit": certificate.unit,
             "certificate": certificate.to_json(),
         }
-        data.attrs.update(facts)
-        data["posterior"].attrs.update(facts)
-        return data
+        groups = {
+            "posterior": self.draws,
+            "posterior_predictive": self.predicted,
+            "observed_data": observed,
+            "constant_data": self.constants,
+        }
+        labels = {name: [_coordinate(v) for v in values] for name, values in coords.items()}
+        return to_groups(groups, dims, labels, facts)
 
     def save(self, path: str | Path) -> None:
         """Write a NetCDF file that ArviZ opens and `Posterior.load` reads back whole."""
@@ -306,33 +304,26 @@ class Posterior:
         data.attrs["tacit_kind"] = type(self).__name__
         data.attrs["tacit_warnings"] = json.dumps([list(self.warnings), self.chained])
         data.attrs["tacit_releases"] = to_json([r.to_dict() for r in self.releases])
-        data.to_netcdf(str(path), engine="h5netcdf")
+        write_groups(data, path)
 
     @classmethod
     def load(cls, path: str | Path) -> Posterior:
         """Return the posterior that `save` wrote to this file."""
-        az = load_arviz()
         try:
-            data = az.from_netcdf(str(path), engine="h5netcdf")
-            facts = data.attrs
+            groups, facts = read_groups(path)
             dims = json.loads(facts["tacit_dims"])
             coords = json.loads(facts["tacit_coords"])
             warned, chained = json.loads(facts["tacit_warnings"])
+            found = groups["posterior"]
             return _TYPES.get(facts["tacit_kind"], cls)(
-                draws={k: data["posterior"][k].to_numpy() for k in dims if k in data["posterior"]},
+                draws={name: found[name] for name in dims if name in found},
                 dims={name: tuple(names) for name, names in dims.items()},
                 coords={name: tuple(labels) for name, labels in coords.items()},
                 model=json.loads(facts["model"]),
                 releases=tuple(Release.from_dict(r) for r in from_json(facts["tacit_releases"])),
                 noise=facts["noise"],
-                predicted={
-                    str(name): values.to_numpy()
-                    for name, values in data.get("posterior_predictive", {}).items()
-                },
-                constants={
-                    str(name): values.to_numpy()
-                    for name, values in data.get("constant_data", {}).items()
-                },
+                predicted=groups.get("posterior_predictive", {}),
+                constants=groups.get("constant_data", {}),
                 warnings=tuple(warned),
                 chained=chained,
             )
@@ -341,6 +332,17 @@ class Posterior:
 
     def __repr__(self) -> str:
         return self._described(*next(iter(self.draws.values())).shape[:2])
+
+    def _repr_html_(self) -> str:
+        table = self.summary()
+        names = [" ".join(map(str, np.atleast_1d(name))) for name in table.index[:20]]
+        rows = [
+            (name, *(f"{v:.4g}" for v in row))
+            for name, row in zip(names, table.to_numpy(), strict=False)
+        ]
+        facts = {"model": self.model["model"], "warnings": "; ".join(self.warnings) or "none"}
+        body = table_html(("", *map(str, table.columns)), rows)
+        return facts_html("Posterior", facts, body, self.certificate._repr_html_())
 
     def _described(self, chains: int, draws: int) -> str:
         stamp = self.certificate.data
@@ -383,47 +385,6 @@ def column_of(table: Mapping[str, Any], name: str) -> Any:
     if name not in table:
         raise ModelError(f"Expected a column {name!r} in the table.")
     return table[name]
-
-
-def load_arviz() -> ModuleType:
-    """Return the ArviZ module, imported lazily; hides its FutureWarning about 1.0."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)
-        import arviz
-    return arviz
-
-
-def _spread_known(flat: np.ndarray) -> float:
-    """One, or not a number: a single draw says nothing of its own error."""
-    return 1.0 if len(flat) > 1 else np.nan
-
-
-def tails(level: float) -> list[float]:
-    """Return the probabilities below the ends of a central interval."""
-    if not 0 < level < 1:
-        raise ModelError(f"Expected 0 < level={level} < 1, such as 0.9.")
-    return [(1 - level) / 2, (1 + level) / 2]
-
-
-def summary_columns(mean: Any, sd: Any, low: Any, high: Any, level: float) -> dict[str, np.ndarray]:
-    """Return the columns of a summary, by name."""
-    ends = f"{50 - 50 * level:g}%", f"{50 + 50 * level:g}%"
-    return {"mean": np.ravel(mean), "sd": np.ravel(sd)} | {
-        name: np.ravel(end) for name, end in zip(ends, (low, high), strict=True)
-    }
-
-
-def mixing(draws: np.ndarray) -> dict[str, np.ndarray]:
-    """Return effective sample sizes and R-hats of draws (chain, draw, ...), by ArviZ."""
-    az = load_arviz()
-    parts = draws.reshape(*draws.shape[:2], -1)
-    halves = np.concatenate(np.array_split(parts[:, : parts.shape[1] // 2 * 2], 2, axis=1))
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
-        each = [halves[:, :, i] for i in range(halves.shape[2])]
-        ess = [float(az.ess(part)) for part in each]
-        r_hat = [float(az.rhat(part)) for part in each]
-    return {"ess": np.array(ess), "r_hat": np.array(r_hat)}
 
 
 def log_mean(logs: np.ndarray) -> np.ndarray:

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tacit.posterior.base import Posterior, column_of, tails
+from tacit.posterior.base import Posterior, column_of
+from tacit.posterior.intervals import tails
 from tacit.spec.columns import Categorical, Column
 from tacit.spec.errors import InferenceWarning, ModelError
 

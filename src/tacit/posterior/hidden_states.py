@@ -11,6 +11,7 @@ import pandas as pd
 import xarray as xr
 
 from tacit.posterior.base import Posterior, chunks, column_of, log_mean
+from tacit.posterior.intervals import Interval
 from tacit.spec.errors import ModelError
 
 STATE = "hidden_state"
@@ -41,10 +42,10 @@ class HiddenStatesPosterior(Posterior):
             np.stack(share, axis=2), dims=dims, coords={d: list(self.coords[d]) for d in dims}
         )
 
-    def summary(self, level: float = 0.9) -> pd.DataFrame:
+    def summary(self, level: float = 0.9, kind: Interval = "central") -> pd.DataFrame:
         """Return the mean, standard deviation and interval of all parameters but `states`."""
         shown = {name: drawn for name, drawn in self.draws.items() if name != "states"}
-        return Posterior.summary(replace(self, draws=shown), level)
+        return Posterior.summary(replace(self, draws=shown), level, kind)
 
     def log_likelihood(self, table: Mapping[str, Any]) -> np.ndarray:
         """Return the log of each row's mean probability over draws, given its sequence and time.

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, log_expit
 
-from tacit.posterior.base import Posterior, chunks, column_of, log_mean, tails
+from tacit.posterior.base import Posterior, chunks, column_of, log_mean
 from tacit.posterior.classes import ClassPosterior, codes_of, values_of
+from tacit.posterior.intervals import tails
 from tacit.spec.columns import Categorical
 from tacit.spec.design import Design
 from tacit.spec.errors import ModelError

@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -15,14 +15,12 @@ from scipy.sparse import csr_matrix, issparse
 from scipy.stats import norm
 
 from tacit.infer.topics import bound, completion, mixtures
-from tacit.posterior.base import Posterior, describe, summary_columns, tails
+from tacit.posterior.base import Posterior, describe
+from tacit.posterior.intervals import Interval, summary_columns, tails
 from tacit.spec.errors import ModelError
 from tacit.spec.release import Release
 from tacit.spec.sampling import Sampling
 from tacit.spec.texts import check_words, word_counts
-
-if TYPE_CHECKING:
-    import arviz as az
 
 TOPIC, WORD, TOPICS = "topic", "word", "topics"
 _MOST_NUMBERS = 2**27  # of all draws at once: 1 GB
@@ -150,17 +148,23 @@ class TopicPosterior(Posterior):
         return self._made.made(np.linspace(0, count - 1, n).round().astype(int))
 
     def interval(
-        self, level: float = 0.9, variable: str | None = None
+        self, level: float = 0.9, variable: str | None = None, kind: Interval = "central"
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the interval of each word's probability in each topic, shape (topic, word)."""
         self._check(variable)
+        if kind != "central":
+            raise ModelError(
+                'Expected kind="central": a topic model is known by mean and sd alone.'
+            )
         weight, total = self.constants["weight"], self.sizes[:, None]
         wide = norm.ppf(tails(level)[1]) * self.constants["spread"]
         return np.maximum(weight - wide, 0.0) / total, np.minimum((weight + wide) / total, 1.0)
 
-    def summary(self, level: float = 0.9, words: int = 10) -> pd.DataFrame:
+    def summary(
+        self, level: float = 0.9, kind: Interval = "central", words: int = 10
+    ) -> pd.DataFrame:
         """Return the mean, sd and interval of the most probable words of each topic."""
-        low, high = self.interval(level)
+        low, high = self.interval(level, kind=kind)
         sd = self.constants["spread"] / self.sizes[:, None]
         top = self.top_words(words)
         index = {word: i for i, word in enumerate(self.coords[WORD])}
@@ -169,8 +173,8 @@ class TopicPosterior(Posterior):
         columns = summary_columns(self.topics[at], sd[at], low[at], high[at], level)
         return pd.DataFrame(columns, index=pd.MultiIndex.from_tuples(names, names=[TOPIC, WORD]))
 
-    def to_arviz(self) -> az.InferenceData:
-        """Return draws of `topics` and the release as InferenceData.
+    def to_arviz(self) -> Any:
+        """Return draws of `topics` and the release, as `Posterior.to_arviz` does.
 
         Of a large model it has fewer draws a chain, so that they have 2^25 numbers at most.
         """

@@ -8,6 +8,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, Inexact, Inval
 
 from tacit.spec.checks import set_fields
 from tacit.spec.errors import BudgetError
+from tacit.spec.html import facts_html
 
 Number = float | int | str | Decimal
 
@@ -86,6 +87,9 @@ class Budget:
     def __str__(self) -> str:
         return f"epsilon {self.epsilon}, delta {self.delta}"
 
+    def _repr_html_(self) -> str:
+        return facts_html("Budget", {"epsilon": self.epsilon, "delta": self.delta})
+
     def split(self, parts: int) -> Budget:
         """One of `parts` equal shares, rounded down so that together they fit."""
         if parts < 1:
@@ -107,11 +111,34 @@ class Spent:
     def within(self, budget: Budget) -> bool:
         return self.epsilon <= budget.epsilon and self.delta <= budget.delta
 
-    def left_of(self, budget: Budget) -> Spent:
-        return Spent(
+    def left_of(self, budget: Budget) -> Left:
+        return Left(
             _EXACT.subtract(budget.epsilon, self.epsilon),
             _EXACT.subtract(budget.delta, self.delta),
         )
 
     def __str__(self) -> str:
         return f"epsilon {self.epsilon}, delta {self.delta}"
+
+
+@dataclass(frozen=True)
+class Left:
+    """What remains of a budget.
+
+    Examples
+    --------
+    >>> Spent().left_of(Budget(0.5))
+    Left(epsilon=0.5, delta=0)
+    """
+
+    epsilon: Decimal
+    delta: Decimal
+
+    def __repr__(self) -> str:
+        return f"Left(epsilon={self.epsilon}, delta={self.delta})"
+
+    def __str__(self) -> str:
+        return f"epsilon {self.epsilon}, delta {self.delta}"
+
+    def _repr_html_(self) -> str:
+        return facts_html("Left", {"epsilon": self.epsilon, "delta": self.delta})

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Literal
 
+from tacit.spec.html import facts_html
 from tacit.spec.wire import facts_of, reading
 
 
@@ -85,6 +86,31 @@ class Certificate:
 
     def to_json(self) -> str:
         return json.dumps(self.to_dict(), indent=2)
+
+    def __repr__(self) -> str:
+        if self.data != "private":
+            return f"Certificate({self.data})"
+        entry = "" if self.ledger is None else f", ledger entry {self.ledger.entry}"
+        return (
+            f"Certificate(epsilon {self.epsilon}, delta {self.delta} for {self.unit}, "
+            f"{self.neighbours}{entry})"
+        )
+
+    def _repr_html_(self) -> str:
+        if self.data != "private":
+            return facts_html("Certificate", {"data": self.data})
+        mark = self.ledger
+        entry = "none" if mark is None else f"entry {mark.entry}, head {mark.head[:16]}"
+        facts = {
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "protects": self.unit,
+            "neighbours": self.neighbours,
+            "accounting": self.accountant,
+            "ledger": entry,
+        }
+        assumed = {"assumptions": "; ".join(self.assumptions)} if self.assumptions else {}
+        return facts_html("Certificate", {**facts, **assumed})
 
     def __str__(self) -> str:
         if self.data == "public data":

@@ -324,6 +324,29 @@ class Tokens:
 
 
 Column = Categorical | Integer | Real | Time | Tokens
+_SHOWN = 12  # levels
+
+
+def domain_of(column: Column) -> str:
+    """Return the public domain of a column in a few words.
+
+    Examples
+    --------
+    >>> domain_of(Real("bmi", 10, 60))
+    '10 to 60'
+    """
+    match column:
+        case Categorical(levels=levels):
+            more = f", ... ({len(levels)} levels)" if len(levels) > _SHOWN else ""
+            return ", ".join(map(str, levels[:_SHOWN])) + more
+        case Integer(low=low, high=high) | Real(low=low, high=high):
+            return f"{low:g} to {high:g}"
+        case Time(start=start, end=end, every=every):
+            return f"{start} to {end}, every {every}"
+        case Tokens(vocabulary=words, max_length=most):
+            return f"{len(words)} words, at most {most} in a document"
+
+
 COLUMNS: Mapping[str, type[Column]] = {
     cls.__name__.lower(): cls for cls in (Categorical, Integer, Real, Time, Tokens)
 }

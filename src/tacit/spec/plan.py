@@ -10,6 +10,7 @@ from typing import Any, Literal
 from tacit.spec.budget import Number, delta_of
 from tacit.spec.checks import number, one_of, set_fields, whole_number
 from tacit.spec.errors import BudgetError
+from tacit.spec.html import facts_html, table_html
 from tacit.spec.mechanisms import (
     Exact,
     Exponential,
@@ -157,6 +158,11 @@ class Plan:
     @property
     def count(self) -> int:
         return sum(some.count for some in self.steps)
+
+    def _repr_html_(self) -> str:
+        head = ("steps", "mechanism", "sampling", "numbers at most")
+        rows = [(some.count, some.mechanism, some.sampling, some.numbers) for some in self.steps]
+        return facts_html("Plan", {"delta": self.delta}, table_html(head, rows))
 
     def to_dict(self) -> dict[str, Any]:
         return facts_of(self)

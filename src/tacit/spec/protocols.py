@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Protocol
 
-from tacit.spec.budget import Budget, Spent
+from tacit.spec.budget import Budget, Left
 from tacit.spec.certificate import Certificate
 from tacit.spec.mechanisms import Mechanism
 from tacit.spec.plan import Plan
@@ -38,7 +38,7 @@ class Releaser(Protocol):
     def schema(self) -> Schema: ...
 
     @property
-    def remaining(self) -> Spent | None:
+    def remaining(self) -> Left | None:
         """What is left of the budget; None where there is none to spend."""
         ...
 

@@ -7,23 +7,32 @@ import math
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
 from tacit.spec.certificate import Certificate
 from tacit.spec.columns import Label
 from tacit.spec.errors import FileError, QueryError
+from tacit.spec.html import facts_html, table_html
 from tacit.spec.missing import Missing, missing
-from tacit.spec.queries import Query, query_from_dict
+from tacit.spec.queries import Counts, Query, query_from_dict
 from tacit.spec.schema import Schema
 from tacit.spec.wire import digest, from_json, plain, reading, to_json
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Family = Literal[
     "discrete_laplace", "discrete_gaussian", "laplace", "gaussian", "draw", "objective", "none"
 ]
 _FORMAT = "tacit-release/1"
+_SMOOTH = 1e4  # steps of the grid in one sigma
+_SHOWN = 8  # rows
+_MISSING = "(missing)"
 
 
 @dataclass(frozen=True)
@@ -54,6 +63,44 @@ class Noise:
                 return 0.0
             case "draw" | "objective":
                 return None
+
+    def half_width(self, level: float = 0.9) -> float | None:
+        """Return the smallest width h with P(|noise| <= h) >= level; None for a draw.
+
+        Examples
+        --------
+        >>> Noise("discrete_laplace", 8.0, 1.0).half_width(0.9)
+        18.0
+        """
+        if not 0 < level < 1:
+            raise QueryError(f"Expected 0 < level={level} < 1.")
+        match self.family:
+            case "laplace":
+                return -self.scale * math.log1p(-level)
+            case "gaussian":
+                return self.scale * NormalDist().inv_cdf((1 + level) / 2)
+            case "discrete_laplace":
+                # P(|k| > m) = 2 a^(m+1) / (1 + a) with a = exp(-1/b)
+                decay = self.grid / self.scale
+                steps = (math.log(2) - math.log1p(math.exp(-decay)) - math.log1p(-level)) / decay
+                return self.grid * max(0, math.ceil(steps - 1 - 1e-9))
+            case "discrete_gaussian":
+                return self.grid * _gaussian_steps(self.scale / self.grid, level)
+            case "none":
+                return 0.0
+            case "draw" | "objective":
+                return None
+
+
+def _gaussian_steps(sigma: float, level: float) -> int:
+    """The smallest m with P(|k| <= m) >= level, k discrete Gaussian on whole numbers."""
+    near = math.ceil(sigma * NormalDist().inv_cdf((1 + level) / 2))
+    if sigma > _SMOOTH:  # the continuous law to within 1 part in 10^7
+        return near
+    weight = np.exp(-0.5 * (np.arange(near + math.ceil(40 * sigma) + 2) / sigma) ** 2)
+    weight[1:] *= 2
+    share = np.cumsum(weight) / weight.sum()
+    return int(np.argmax(share >= level))
 
 
 class Axis(NamedTuple):
@@ -133,6 +180,89 @@ class Release:
         interval; in words where it was not measured, and for columns with a default.
         """
         return missing(self)
+
+    def to_frame(self, table: str | None = None, level: float = 0.9) -> pd.DataFrame:
+        """Return one row for each released number: its labels, `estimate`, and noise interval.
+
+        The interval (`low`, `high`) holds the number that would have been released without noise,
+        with at least the probability `level`, whatever the data are; counts begin at 0. It says
+        nothing of how far the rows differ from a population: for that fit a model. Of draws it is
+        empty, for nothing was added to them. Sums and products of `Moments` are of columns scaled
+        to [-1, 1].
+
+        Parameters
+        ----------
+        table
+            One table of the release, with a column for each of its axes. Default: all, with the
+            column `table` and the columns of all axes.
+        level
+            The least probability of the interval.
+
+        Examples
+        --------
+        >>> import tacit
+        >>> schema = Schema(tacit.Categorical("ill", ["no", "yes"]), neighbours="add_remove")
+        >>> counts = {"no": 812, "yes": 193, None: 3}
+        >>> query = tacit.queries.Counts("ill")
+        >>> made = tacit.release_from_table(
+        ...     counts, schema=schema, query=query, noise="geometric", scale=2.0
+        ... )
+        >>> made.to_frame("ill")
+                 ill  estimate    low   high
+        0         no     812.0  807.0  817.0
+        1        yes     193.0  188.0  198.0
+        2  (missing)       3.0    0.0    8.0
+        """
+        import pandas as pd
+
+        blocks = [block.name for block in self.blocks] if table is None else [table]
+        rows = [row for name in blocks for row in self._rows(name, level)]
+        axes = dict.fromkeys(
+            axis.name for block in self.blocks if block.name in blocks for axis in block.axes
+        )
+        first = ("table",) if table is None else ()
+        return pd.DataFrame(rows, columns=[*first, *axes, "estimate", "low", "high"])
+
+    def _rows(self, name: str, level: float) -> list[dict[str, Any]]:
+        """The numbers of one table, the cell that was left out among them."""
+        block, value, law = self.table(name)
+        half = law.half_width(level)
+        labels: list[list[Label]] = [
+            [_MISSING if v is None else v for v in axis.labels] for axis in block.axes
+        ]
+        numbers = value.ravel().tolist()
+        if block.omitted and self.n is not None:  # two cells that sum to n
+            labels, numbers = [[*block.omitted, *labels[0]]], [self.n - numbers[0], *numbers]
+        least = 0.0 if isinstance(self.query, Counts) else -math.inf
+        rows = []
+        for where, estimate in zip(product(*labels), numbers, strict=True):
+            row = dict(zip((axis.name for axis in block.axes), where, strict=True))
+            ends = (None, None) if half is None else (estimate - half, estimate + half)
+            low, high = (None if end is None else max(least, end) for end in ends)
+            rows.append({"table": name, **row, "estimate": estimate, "low": low, "high": high})
+        return rows
+
+    def __repr__(self) -> str:
+        tables = ", ".join(block.name for block in self.blocks[:4])
+        more = ", ..." * (len(self.blocks) > 4)
+        return (
+            f"Release({type(self.query).__name__}, {len(self.integers)} numbers in {tables}{more}; "
+            f"{self.noise[0].family} of scale {self.noise[0].scale:.4g}; {self.certificate!r})"
+        )
+
+    def _repr_html_(self) -> str:
+        frame = self.to_frame()
+        shown = frame.head(_SHOWN)
+        facts = {
+            "query": type(self.query).__name__,
+            "numbers": len(self.integers),
+            "units": "not public" if self.n is None else self.n,
+            "noise": f"{self.noise[0].family}, scale {self.noise[0].scale:.4g}",
+        }
+        cells = [[f"{v:.6g}" if isinstance(v, float) else v for v in row] for row in shown.values]
+        rest = f"<p>and {len(frame) - _SHOWN} rows more</p>" if len(frame) > _SHOWN else ""
+        table = table_html(map(str, frame.columns), cells) + rest
+        return facts_html("Release", facts, table, self.certificate._repr_html_())
 
     def suggesting(self, analysis: Mapping[str, Any]) -> Release:
         return replace(self, analysis=dict(analysis))

@@ -9,8 +9,16 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from tacit.spec.checks import set_fields, whole_number
-from tacit.spec.columns import COLUMNS, Column, column_from_dict, column_name, column_to_dict
+from tacit.spec.columns import (
+    COLUMNS,
+    Column,
+    column_from_dict,
+    column_name,
+    column_to_dict,
+    domain_of,
+)
 from tacit.spec.errors import SchemaError
+from tacit.spec.html import facts_html, table_html
 from tacit.spec.wire import facts_of
 
 Neighbours = Literal["replace_one", "add_remove"]
@@ -92,6 +100,21 @@ class Schema:
             return "one row"
         rows = self.max_rows_per_unit
         return f"all rows of one {self.unit} (at most {rows} row{'s' * (rows > 1)} of each used)"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (
+                column.name,
+                type(column).__name__,
+                domain_of(column),
+                "" if column.default is None else column.default,
+            )
+            for column in self.columns
+        ]
+        facts = {"protects": self.protects, "neighbours": self.neighbours}
+        return facts_html(
+            "Schema", facts, table_html(("column", "type", "domain", "default"), rows)
+        )
 
     def to_dict(self) -> dict[str, Any]:
         return {**facts_of(self), "columns": [column_to_dict(c) for c in self.columns]}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from tacit.spec.budget import Budget, Spent
+from tacit.spec.budget import Budget, Left, Spent
 from tacit.spec.certificate import LedgerMark
 from tacit.spec.errors import LedgerError
 
@@ -127,7 +127,7 @@ class Chain:
         return self.budget
 
     @property
-    def left(self) -> Spent:
+    def left(self) -> Left:
         return self.spent.left_of(self.limit)
 
     @property
