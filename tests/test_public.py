@@ -18,6 +18,7 @@ MODULES = {
     "numpyro": ["observe"],
     "plots": ["topics"],
     "queries": ["BoundedSum", "Counts", "Kernel", "Moments", "Plan", "Program", "trace"],
+    "report": ["write"],
     "subsampling": ["Everyone", "Poisson", "WithoutReplacement"],
     "testing": ["simulated_release"],
 }
@@ -98,7 +99,7 @@ def test_an_import_loads_nothing_heavy():
     loaded = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
-    for heavy in ("numpy", "numba", "scipy", "pandas", "matplotlib", "jax", "duckdb"):
+    for heavy in ("numpy", "numba", "scipy", "pandas", "matplotlib", "jax", "duckdb", "jinja2"):
         assert f"'{heavy}'" not in loaded.stdout
 
 

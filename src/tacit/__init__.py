@@ -2,7 +2,8 @@
 
 At the top is what is used most. The rest is in modules, reachable after `import tacit`:
 `tacit.methods`, `tacit.queries`, `tacit.subsampling`, `tacit.accounting`,
-`tacit.errors`, `tacit.plots`, `tacit.testing`, `tacit.datasets`, `tacit.audit`, `tacit.numpyro`.
+`tacit.errors`, `tacit.plots`, `tacit.report`, `tacit.testing`, `tacit.datasets`, `tacit.audit`,
+`tacit.numpyro`.
 Everything is imported when it is first used.
 """
 
@@ -119,7 +120,7 @@ _HOMES = {
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 _MODULES = (
     *("accounting", "audit", "datasets", "errors", "kernels", "methods", "models", "numpyro"),
-    *("plots", "queries", "subsampling", "testing"),
+    *("plots", "queries", "report", "subsampling", "testing"),
 )
 
 

@@ -3,6 +3,7 @@
 A new model joins by being listed in MODELS and given an example here.
 """
 
+import io
 import json
 from dataclasses import replace
 from functools import cache
@@ -11,10 +12,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from scipy.sparse import csr_matrix
 from scipy.stats import beta, binom, gamma, kstest, norm, poisson, t
 
 import tacit
+from tacit import plots
 from tacit.models import MODELS, model_from_description
 from tacit.posterior import describe
 from tacit.testing import simulated_release
@@ -624,6 +627,20 @@ def test_the_same_prior_and_its_truncations_are_taken_or_the_model_refused(name)
         above = (again.reshape(len(again), -1)[:, 0] > median).mean()
         # a share of so many draws, each drawn by itself: wrong once in 10^9
         assert abs(above - share) <= 3 / np.sqrt(len(again)) + tied
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_model_has_its_pictures(name):
+    posterior = fitted(name)
+    shown = plots.pictures(posterior)
+    assert shown
+    assert len({picture.title for picture in shown}) == len(shown)
+    for picture in shown:
+        figure = Figure(figsize=(4, picture.height))
+        axes = picture.draw(figure.subplots())
+        assert figure.axes == [axes]
+        assert axes.has_data()
+        figure.savefig(io.BytesIO(), format="svg")
 
 
 def test_a_prior_without_mass_or_in_the_tail_is_refused_in_words():

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from scipy.optimize import linear_sum_assignment
 
 import tacit
@@ -223,10 +224,12 @@ how = { mechanism = "Laplace", epsilon = 1.0 }
 
 def test_pictures(small):
     _, posterior = small
-    maps = plots.state_map(posterior)
-    assert len(maps.axes) == 1
-    assert len(plots.profiles(posterior).axes) == 5
-    assert len(plots.profiles(posterior, "type").axes) == 1
+    panels = Figure().subplots(5)
+    assert plots.state_map(posterior, ax=panels[0]) is panels[0]
+    assert len(plots.profiles(posterior, ax=panels)) == 5
+    assert list(plots.profiles(posterior, "type", ax=panels[0])) == [panels[0]]
+    with pytest.raises(tacit.errors.ModelError, match="5 axes"):
+        plots.profiles(posterior, ax=panels[0])
     with pytest.raises(tacit.errors.ModelError, match="colour"):
         plots.profiles(posterior, "colour")
     other = tacit.DirichletCategorical("type")

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from scipy.optimize import linear_sum_assignment
 from scipy.sparse import csr_matrix
 
@@ -192,8 +193,9 @@ def test_without_signal_all_topics_are_the_words_frequencies():
 
 
 def test_perplexity_against_epsilon_is_drawn(exact):
-    figure = plots.perplexity({0.5: exact, math.inf: exact}, FRESH.table["letter"])
-    (axes,) = figure.axes
+    ax = Figure().subplots()
+    axes = plots.perplexity({0.5: exact, math.inf: exact}, FRESH.table["letter"], ax=ax)
+    assert axes is ax
     assert [line.get_label() for line in axes.get_lines()] == ["private", "no privacy"]
     with pytest.raises(tacit.errors.ModelError, match="by epsilon"):
         plots.perplexity({math.inf: exact}, FRESH.table["letter"])

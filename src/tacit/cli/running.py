@@ -11,6 +11,7 @@ import typer
 from tacit.cli.output import error_line, out, print_posterior, warning_line
 
 if TYPE_CHECKING:
+    from tacit.posterior import Posterior
     from tacit.study import Analysis, Study
     from tacit.study_plan import StudyPlan
     from tacit.wall import Ledger
@@ -152,6 +153,7 @@ def _run(study: Study, chosen: Sequence[Analysis], truth: Truth) -> None:
     for analysis in chosen:
         check_writable(study.output / analysis.name)
     print_prices(study, planned)
+    fitted: dict[str, Posterior] = {}
     for each in planned.analyses:
         try:
             posterior = run_analysis(each.analysis, wall)
@@ -163,6 +165,7 @@ def _run(study: Study, chosen: Sequence[Analysis], truth: Truth) -> None:
                 f"{error} The budget for {each.name!r} is spent and its answers are stored in the "
                 "ledger: run again, which is free."
             ) from None
+        fitted[each.name] = posterior
         print_posterior(each.name, posterior, truth.get(each.name))
         if each.stored:
             out.print(
@@ -170,7 +173,24 @@ def _run(study: Study, chosen: Sequence[Analysis], truth: Truth) -> None:
                 "now, and data that changed since are not in it. Under another name the question "
                 "is asked anew, and paid for.\n"
             )
-    out.print(f"Budget left: {wall.remaining}. Results: {study.output}")
+    page = _write_report(study, fitted, ledger)
+    out.print(f"Budget left: {wall.remaining}. Results: {study.output}. To read: {page}")
+
+
+def _write_report(study: Study, fitted: Mapping[str, Posterior], ledger: Ledger) -> Path:
+    """A page of what was fitted now, and of the study's other results where they are."""
+    from tacit import report
+    from tacit.posterior import Posterior
+
+    saved = {a.name: study.output / a.name / "posterior.nc" for a in study.analyses}
+    found = {
+        name: fitted[name] if name in fitted else Posterior.load(path)
+        for name, path in saved.items()
+        if name in fitted or path.exists()
+    }
+    page = study.output / "report.html"
+    report.write(page, found, title=f"Results from {study.source.name}", ledger=ledger)
+    return page
 
 
 def _interrupted(name: str, ledger: Ledger) -> None:

@@ -1,0 +1,143 @@
+"""Questions and answers in words, from what a posterior says of its model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from tacit.posterior import HiddenStatesPosterior, Posterior
+from tacit.posterior.topics import TopicPosterior
+from tacit.report.rounding import Estimate, is_share
+
+_MOST_SAID = 6  # numbers in words; the table has more
+
+
+def question(posterior: Posterior) -> str:
+    """Return what the model asks, as a person would."""
+    facts = posterior.model
+    column, target = facts.get("column"), facts.get("target")
+    features = _list(facts.get("features", facts.get("columns", ())))
+    match facts["model"]:
+        case "BetaBernoulli":
+            return f"What share of the rows has {column} = {_either(facts['success'])}?"
+        case "DirichletCategorical":
+            return f"What share of the rows has each level of {column}?"
+        case "GammaPoisson" | "GammaExponential" | "NormalMean":
+            return f"What is the mean of {column}?"
+        case "NormalModel":
+            return f"What is the mean of {column}, and how much does it vary?"
+        case "MultivariateNormalModel":
+            return f"What are the means of {features}, and how are they correlated?"
+        case "LinearRegression":
+            return f"How does {target} change with {features}?"
+        case "LogisticRegression":
+            return f"Which of {features} go with a higher or lower chance of {_second(posterior)}?"
+        case "NaiveBayes":
+            return f"How do {features} differ between the levels of {target}?"
+        case "BayesNet":
+            return "How does each column depend on its parents in the network?"
+        case "MarkovRandomField":
+            return "How often do the levels of neighbouring columns occur together?"
+        case "HMM":
+            return (
+                f"Which hidden state is each {facts['sequence']} in over {facts['time']}, by "
+                f"{_list(facts['emissions'])}?"
+            )
+        case "GaussianMixture" | "NaiveBayesMixture":
+            return f"Which {facts['n_components']} groups of rows are there, by {features}?"
+        case "SigmoidBeliefNetwork":
+            return f"Which hidden causes explain {_list(facts['visible'])}?"
+        case "LDA":
+            return f"Which {facts['n_topics']} topics are the documents about?"
+        case other:
+            return f"What are the parameters of the model {other}?"
+
+
+def answers(posterior: Posterior, level: float) -> list[str]:
+    """Return the answer in a few sentences, rounded to its uncertainty."""
+    sure = f"{100 * level:g}%"
+    match posterior:
+        case TopicPosterior():
+            words = posterior.top_words(6)
+            return [f"Topic {i}: {', '.join(words.loc[i])}." for i in words.index[:_MOST_SAID]]
+        case HiddenStatesPosterior():
+            return _states(posterior)
+    if "coef" in posterior.draws and posterior.dims["coef"] == ("feature",):
+        return _effects(posterior, level, sure)
+    name = next(iter(posterior.draws))
+    found = estimates(posterior, name, level)
+    said = [
+        f"{each.label}: {each.mean}; with a probability of {sure} between {each.low} and "
+        f"{each.high}."
+        for each in found[:_MOST_SAID]
+    ]
+    if len(found) > _MOST_SAID:
+        said.append(f"The table below has {len(found) - _MOST_SAID} numbers more.")
+    return said
+
+
+def estimates(posterior: Posterior, variable: str, level: float) -> list[Estimate]:
+    """Return each number of a variable with its interval, as texts."""
+    mean = np.ravel(posterior.mean(variable))
+    low, high = (np.ravel(end) for end in posterior.interval(level, variable))
+    labels = product(*(posterior.coords[dim] for dim in posterior.dims[variable]))
+    return [
+        Estimate.of(_label(variable, cell), *ends, share=is_share(variable))
+        for cell, *ends in zip(labels, mean, low, high, strict=True)
+    ]
+
+
+def _label(variable: str, cell: Sequence[Any]) -> str:
+    return f"{variable}: {', '.join(map(str, cell))}" if cell else variable
+
+
+def _effects(posterior: Posterior, level: float, sure: str) -> list[str]:
+    """A sentence for each coefficient: with its direction, or that there is none to be seen."""
+    logistic = posterior.model["model"] == "LogisticRegression"
+    what = f"the odds of {_second(posterior)}" if logistic else str(posterior.model.get("target"))
+    mean = np.ravel(posterior.mean("coef"))
+    low, high = (np.ravel(end) for end in posterior.interval(level, "coef"))
+    said = []
+    verb = f"{'multiplies' if logistic else 'changes'} {what} by"
+    for name, *ends in zip(posterior.coords["feature"], mean, low, high, strict=True):
+        shown = [math.exp(min(end, 50.0)) for end in ends] if logistic else ends
+        found = Estimate.of(str(name), *shown, share=False)
+        unclear = " The direction is not clear." if ends[1] < 0 < ends[2] else ""
+        said.append(f"{name}: one more {verb} {found.mean} ({sure}: {found.low} to {found.high}).")
+        said[-1] += unclear
+    return said[:_MOST_SAID]
+
+
+def _states(posterior: HiddenStatesPosterior) -> list[str]:
+    """How common each state is, and the level that stands out in it."""
+    share = posterior.state_probabilities().to_numpy().mean(axis=(0, 1))
+    said = []
+    for state, part in enumerate(share[:_MOST_SAID]):
+        tops = []
+        for name in posterior.model["emissions"]:
+            chances = posterior.mean(f"emission_{name}")[state]
+            best = int(np.argmax(chances))
+            tops.append(f"{name} = {posterior.coords[name][best]} ({chances[best]:.0%})")
+        said.append(
+            f"State {state} is expected in {part:.0%} of cells. Most frequent in it: "
+            f"{', '.join(tops)}."
+        )
+    return said
+
+
+def _second(posterior: Posterior) -> str:
+    target = str(posterior.model["target"])
+    return f"{target} = {posterior.releases[0].schema[target].labels[1]}"
+
+
+def _either(levels: Any) -> str:
+    return " or ".join(map(str, levels)) if isinstance(levels, (tuple, list)) else str(levels)
+
+
+def _list(names: Sequence[Any]) -> str:
+    *first, last = [str(name) for name in names] or [""]
+    return f"{', '.join(first)} and {last}" if first else last

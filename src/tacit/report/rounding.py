@@ -1,0 +1,74 @@
+"""Numbers as people write them: as many digits as their uncertainty leaves, shares in percent."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+_SHARES = ("p(", "emission_")
+_SHARE_NAMES = ("p", "weights", "transition", "start", "topics")
+
+
+def is_share(variable: str) -> bool:
+    """Return whether a variable's numbers are probabilities, which are shown in percent."""
+    return variable in _SHARE_NAMES or variable.startswith(_SHARES)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """An estimate and its interval as texts, rounded to two digits of the uncertainty."""
+
+    label: str
+    mean: str
+    low: str
+    high: str
+
+    @classmethod
+    def of(cls, label: str, mean: float, low: float, high: float, *, share: bool) -> Estimate:
+        factor, sign = (100.0, "%") if share else (1.0, "")
+        places = decimals(factor * (high - low) / 3.3)  # a normal's 90% interval is 3.3 sd wide
+        texts = (rounded(factor * value, places) + sign for value in (mean, low, high))
+        return cls(label, *texts)
+
+    def __str__(self) -> str:
+        return f"{self.mean} ({self.low} to {self.high})"
+
+
+def decimals(sd: float) -> int:
+    """Return the decimal places that keep two digits of a standard deviation.
+
+    Examples
+    --------
+    >>> decimals(0.0123), decimals(4.2), decimals(1234.0)
+    (3, 1, -2)
+    """
+    if not 0 < sd < math.inf:
+        return 3
+    return min(1 - math.floor(math.log10(sd)), 8)
+
+
+def rounded(value: float, places: int) -> str:
+    """Return a number with so many decimal places; a negative number of them rounds to tens.
+
+    Examples
+    --------
+    >>> rounded(0.13456, 3), rounded(123456.0, -2), rounded(-0.0001, 2)
+    ('0.135', '123,500', '0.00')
+    """
+    kept = round(value, places) + 0.0
+    return f"{kept if kept else 0.0:,.{max(places, 0)}f}"
+
+
+def plainly(value: float) -> str:
+    """Return a number of the noise or of the price, with up to three digits.
+
+    Examples
+    --------
+    >>> plainly(8.0), plainly(2.71828), plainly(0.000001), plainly(9.3e-10)
+    ('8', '2.72', '0.000001', '9.31e-10')
+    """
+    if value and (abs(value) < 1e-7 or abs(value) >= 1e7):
+        return f"{value:.3g}"
+    places = max(0, 2 - math.floor(math.log10(abs(value)))) if value else 0
+    text = f"{value:,.{places}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
