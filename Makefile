@@ -4,9 +4,10 @@ BIN := .venv/bin
 STAMP := .venv/.filled
 # Each worker begins with half of the files, so that it compiles once what the tests of a file share.
 # Two workers fill two cores: threads of linear algebra would only wait for each other.
-PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
+# What is skipped is shown with its reason.
+PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal -rs
 
-.PHONY: setup demo test check cover slow lint audit bench reproduce calibration mechanisms clean
+.PHONY: setup demo test test-browser check cover slow lint audit bench reproduce calibration mechanisms clean
 
 setup: $(STAMP)
 
@@ -29,6 +30,12 @@ lint: $(STAMP)
 
 test: lint
 	$(PYTEST)
+
+# report.html in Debian's Chromium, which is installed if it is missing (as root); `make test` runs
+# these tests too where it is there. The result of a run is in docs/browser.md.
+test-browser: $(STAMP)
+	command -v chromium || (apt-get update && apt-get install --yes --no-install-recommends chromium)
+	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -v -rs tests/browser
 
 # For the inner loop, in under 90 seconds: what a change to the vocabulary or the wall breaks.
 check: lint

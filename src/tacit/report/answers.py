@@ -11,7 +11,7 @@ import numpy as np
 
 from tacit.posterior import HiddenStatesPosterior, Posterior
 from tacit.posterior.topics import TopicPosterior
-from tacit.report.rounding import Estimate, is_share
+from tacit.report.rounding import Estimate, in_words, is_share
 
 _MOST_SAID = 6  # numbers in words; the table has more
 
@@ -71,8 +71,8 @@ def answers(posterior: Posterior, level: float) -> list[str]:
     name = next(iter(posterior.draws))
     found = estimates(posterior, name, level)
     said = [
-        f"{each.label}: {each.mean}; with a probability of {sure} between {each.low} and "
-        f"{each.high}."
+        f"{_opening(each.label)}: {each.mean}; with a probability of {sure} between {each.low} "
+        f"and {each.high}."
         for each in found[:_MOST_SAID]
     ]
     if len(found) > _MOST_SAID:
@@ -91,8 +91,13 @@ def estimates(posterior: Posterior, variable: str, level: float) -> list[Estimat
     ]
 
 
+def _opening(label: str) -> str:
+    return label[:1].upper() + label[1:]
+
+
 def _label(variable: str, cell: Sequence[Any]) -> str:
-    return f"{variable}: {', '.join(map(str, cell))}" if cell else variable
+    name = in_words(variable)
+    return f"{name}: {', '.join(map(str, cell))}" if cell else name
 
 
 def _effects(posterior: Posterior, level: float, sure: str) -> list[str]:

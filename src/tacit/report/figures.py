@@ -20,6 +20,7 @@ _STYLE = {
     "svg.fonttype": "none",
     "svg.hashsalt": "tacit",
     "font.size": 9,
+    "grid.linewidth": 0.4,
     "figure.facecolor": "none",
     "axes.facecolor": "none",
     "savefig.facecolor": "none",

@@ -21,7 +21,7 @@ from tacit.report.answers import answers, estimates, question
 from tacit.report.figures import inline_svg
 from tacit.report.methods import VERSION, citation, paragraph
 from tacit.report.privacy import Price, ledger_rows, translated
-from tacit.report.rounding import Estimate
+from tacit.report.rounding import Estimate, in_words
 from tacit.spec.errors import FileError, ModelError, TacitError
 from tacit.spec.moments import Moments
 from tacit.spec.queries import Counts
@@ -132,7 +132,10 @@ def _section(
     pictures = plots.pictures(posterior, level)
     ratio, compared = _noise(posterior, level)
     figures = [
-        Shown(picture.title, inline_svg(picture, next(numbers), f"{picture.title}. {said[0]}"))
+        Shown(
+            in_words(picture.title),
+            inline_svg(picture, next(numbers), f"{in_words(picture.title)}. {said[0]}"),
+        )
         for picture in [*pictures, *compared]
     ]
     rows = [

@@ -123,8 +123,8 @@ def translated(certificate: Certificate, schema: Schema) -> list[str]:
         mark = certificate.ledger
         said.append(
             f"The charge is entry {mark.entry} of the ledger {mark.ledger}, whose head was then "
-            f"{mark.head[:16]}. `tacit ledger verify --against certificate.json` checks that it "
-            "is still there."
+            f"{mark.head[:16]}. The command tacit ledger verify --against "
+            "certificate.json checks that it is still there."
         )
     return said
 

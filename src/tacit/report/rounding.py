@@ -5,8 +5,21 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+_WORDS = {
+    "p": "share",
+    "rows": "rows with a value",
+    "sd": "standard deviation",
+    "sigma": "residual standard deviation",
+    "coef": "effect",
+    "weights": "share of each group",
+}
 _SHARES = ("p(", "emission_")
 _SHARE_NAMES = ("p", "weights", "transition", "start", "topics")
+
+
+def in_words(variable: str) -> str:
+    """Return what a variable is called on the page."""
+    return _WORDS.get(variable, variable)
 
 
 def is_share(variable: str) -> bool:
@@ -16,7 +29,7 @@ def is_share(variable: str) -> bool:
 
 @dataclass(frozen=True)
 class Estimate:
-    """An estimate and its interval as texts, rounded to two digits of the uncertainty."""
+    """An estimate and its interval as texts, rounded to what their uncertainty leaves."""
 
     label: str
     mean: str
@@ -35,16 +48,17 @@ class Estimate:
 
 
 def decimals(sd: float) -> int:
-    """Return the decimal places that keep two digits of a standard deviation.
+    """Return the decimal places that keep a standard deviation's first digit, and a second after 1.
 
     Examples
     --------
     >>> decimals(0.0123), decimals(4.2), decimals(1234.0)
-    (3, 1, -2)
+    (3, 0, -2)
     """
     if not 0 < sd < math.inf:
         return 3
-    return min(1 - math.floor(math.log10(sd)), 8)
+    places = -math.floor(math.log10(sd))
+    return min(places + (sd * 10.0**places < 2), 8)
 
 
 def rounded(value: float, places: int) -> str:
@@ -65,7 +79,7 @@ def plainly(value: float) -> str:
     Examples
     --------
     >>> plainly(8.0), plainly(2.71828), plainly(0.000001), plainly(9.3e-10)
-    ('8', '2.72', '0.000001', '9.31e-10')
+    ('8', '2.72', '0.000001', '9.3e-10')
     """
     if value and (abs(value) < 1e-7 or abs(value) >= 1e7):
         return f"{value:.3g}"
