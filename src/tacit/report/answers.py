@@ -11,9 +11,37 @@ import numpy as np
 
 from tacit.posterior import HiddenStatesPosterior, Posterior
 from tacit.posterior.topics import TopicPosterior
-from tacit.report.rounding import Estimate, in_words, is_share
+from tacit.report.rounding import Estimate
 
+_WORDS = {
+    "p": "share",
+    "rows": "rows with a value",
+    "sd": "standard deviation",
+    "sigma": "residual standard deviation",
+    "coef": "effect",
+}
 _MOST_SAID = 6  # numbers in words; the table has more
+
+
+def in_words(posterior: Posterior, variable: str) -> str:
+    """Return what a variable is called on the page."""
+    if variable == "weights" and is_share(posterior, variable):
+        return "share of each group"
+    return _WORDS.get(variable, variable)
+
+
+def is_share(posterior: Posterior, variable: str) -> bool:
+    """Return whether a variable's numbers are probabilities, which are shown in percent."""
+    if variable.startswith(("p(", "emission_")) or variable in ("p", "transition", "start"):
+        return True
+    return variable == "weights" and posterior.dims[variable] == ("component",)
+
+
+def main_variable(posterior: Posterior) -> str:
+    """Return the variable that answers the question: differences between groups, a mean."""
+    names = list(posterior.draws)
+    given = [name for name in names if name.startswith("p(") and "|" in name]
+    return next(iter(given), "mean" if "mean" in names else names[0])
 
 
 def question(posterior: Posterior) -> str:
@@ -68,10 +96,10 @@ def answers(posterior: Posterior, level: float) -> list[str]:
             return _states(posterior)
     if "coef" in posterior.draws and posterior.dims["coef"] == ("feature",):
         return _effects(posterior, level, sure)
-    name = next(iter(posterior.draws))
+    name = main_variable(posterior)
     found = estimates(posterior, name, level)
     said = [
-        f"{_opening(each.label)}: {each.mean}; with a probability of {sure} between {each.low} "
+        f"{opening(each.label)}: {each.mean}; with a probability of {sure} between {each.low} "
         f"and {each.high}."
         for each in found[:_MOST_SAID]
     ]
@@ -82,22 +110,34 @@ def answers(posterior: Posterior, level: float) -> list[str]:
 
 def estimates(posterior: Posterior, variable: str, level: float) -> list[Estimate]:
     """Return each number of a variable with its interval, as texts."""
+    share = is_share(posterior, variable)
     mean = np.ravel(posterior.mean(variable))
     low, high = (np.ravel(end) for end in posterior.interval(level, variable))
     labels = product(*(posterior.coords[dim] for dim in posterior.dims[variable]))
     return [
-        Estimate.of(_label(variable, cell), *ends, share=is_share(variable))
+        Estimate.of(_label(posterior, variable, cell), *ends, share=share)
         for cell, *ends in zip(labels, mean, low, high, strict=True)
     ]
 
 
-def _opening(label: str) -> str:
-    return label[:1].upper() + label[1:]
+def opening(label: str) -> str:
+    """Return a label as the beginning of a sentence; names of columns and tables stay."""
+    return label if set(label) & set("(=_") else label[:1].upper() + label[1:]
 
 
-def _label(variable: str, cell: Sequence[Any]) -> str:
-    name = in_words(variable)
-    return f"{name}: {', '.join(map(str, cell))}" if cell else name
+def _label(posterior: Posterior, variable: str, cell: Sequence[Any]) -> str:
+    """Return what one number is of, in words where the names of its dimensions say it."""
+    levels = [f"{dim} = {v}" for dim, v in zip(posterior.dims[variable], cell, strict=True)]
+    name = in_words(posterior, variable)
+    if not cell:
+        return name
+    if variable.startswith("emission_"):
+        return f"{levels[1]} in state {cell[0]}"
+    if variable.startswith("p(") and "|" in variable:
+        return f"{levels[-1]} where {' and '.join(levels[:-1])}"
+    if variable == "p" or variable.startswith("p("):
+        return ", ".join(levels)
+    return f"{name}: {', '.join(map(str, cell))}"
 
 
 def _effects(posterior: Posterior, level: float, sure: str) -> list[str]:
@@ -112,8 +152,10 @@ def _effects(posterior: Posterior, level: float, sure: str) -> list[str]:
         shown = [math.exp(min(end, 50.0)) for end in ends] if logistic else ends
         found = Estimate.of(str(name), *shown, share=False)
         unclear = " The direction is not clear." if ends[1] < 0 < ends[2] else ""
-        said.append(f"{name}: one more {verb} {found.mean} ({sure}: {found.low} to {found.high}).")
-        said[-1] += unclear
+        more = "" if "[" in str(name) else "one unit more "
+        said.append(
+            f"{name}: {more}{verb} {found.mean} ({sure}: {found.low} to {found.high}).{unclear}"
+        )
     return said[:_MOST_SAID]
 
 

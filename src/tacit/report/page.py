@@ -17,11 +17,18 @@ from tacit.models import model_from_description
 from tacit.plots.estimates import height_of
 from tacit.plots.privacy import Entries
 from tacit.posterior import Posterior
-from tacit.report.answers import answers, estimates, question
+from tacit.report.answers import (
+    answers,
+    estimates,
+    in_words,
+    main_variable,
+    opening,
+    question,
+)
 from tacit.report.figures import inline_svg
 from tacit.report.methods import VERSION, citation, paragraph
-from tacit.report.privacy import Price, ledger_rows, translated
-from tacit.report.rounding import Estimate, in_words
+from tacit.report.privacy import Price, ledger_rows, limit_of, translated
+from tacit.report.rounding import Estimate
 from tacit.spec.errors import FileError, ModelError, TacitError
 from tacit.spec.moments import Moments
 from tacit.spec.queries import Counts
@@ -112,6 +119,7 @@ def write(
         sections=sections,
         price=price,
         ledger=ledger_rows(entries),
+        limit=limit_of(entries),
         ledger_figures=drawn,
         methods=paragraph(posteriors, price, level),
         citation=citation(),
@@ -132,11 +140,9 @@ def _section(
     pictures = plots.pictures(posterior, level)
     ratio, compared = _noise(posterior, level)
     figures = [
-        Shown(
-            in_words(picture.title),
-            inline_svg(picture, next(numbers), f"{in_words(picture.title)}. {said[0]}"),
-        )
+        Shown(name, inline_svg(picture, next(numbers), f"{name}. {said[0]}"))
         for picture in [*pictures, *compared]
+        for name in [opening(in_words(posterior, picture.title))]
     ]
     rows = [
         each for variable in _tabled(posterior) for each in estimates(posterior, variable, level)
@@ -181,18 +187,20 @@ def _noise(posterior: Posterior, level: float) -> tuple[str, list[plots.Picture]
         without = model.posterior(release, noise="plugin", chains=shape[0], draws=shape[1], seed=0)
     except TacitError:  # another prior, or one that no file can name
         return "", []
-    widths = [np.ravel(np.subtract(*each.interval(level)[::-1])) for each in (posterior, without)]
+    name = main_variable(posterior)
+    ends = (each.interval(level, name) for each in (posterior, without))
+    widths = [np.ravel(high - low) for low, high in ends]
     ratio = float(np.mean(widths[0]) / max(float(np.mean(widths[1])), 1e-300))
     rows = len(widths[0])
     said = (
-        f"The privacy noise makes these intervals about {ratio:.2f} times as wide as they would be "
-        "if the released numbers were exact."
+        f"The privacy noise makes the intervals of {in_words(posterior, name)} about "
+        f"{ratio:.2g} times as wide as they would be if the released numbers were exact."
     )
     if ratio < 1.05:
         said = "The privacy noise is small here: beside the variation of the data it hardly shows."
     picture = plots.Picture(
         "With and without the privacy noise",
         height_of(rows, 0.12 * rows + 0.3),
-        lambda ax: plots.noise(posterior, without, level=level, ax=ax),
+        lambda ax: plots.noise(posterior, without, name, level, ax=ax),
     )
     return said, [picture]

@@ -144,6 +144,8 @@ def _event(event: Mapping[str, Any], who: str) -> list[str]:
                     f"One {who} can change them by at most {plainly(float(event['sensitivity']))}, "
                     f"{how}."
                 )
+            if event.get("query", {}).get("type") == "Moments":
+                said.append("They are sums of columns scaled by their public bounds to [-1, 1].")
             said.append(f"Each had noise added, from {_LAWS[law]}: {_widths(law, scale, grid)}.")
             return said
         case {"steps": steps, "mechanism": {"noise_multiplier": multiplier}, "numbers": numbers}:
@@ -199,3 +201,9 @@ def ledger_rows(entries: Iterable[Mapping[str, Any]]) -> list[tuple[str, ...]]:
                 spent += Budget(*price)
                 rows.append((when, str(entry["name"] or "(no name)"), *price, str(spent.epsilon)))
     return rows
+
+
+def limit_of(entries: Iterable[Mapping[str, Any]]) -> str:
+    """Return what all releases of a ledger may cost together, by its last decision."""
+    decided = [entry for entry in entries if entry["kind"] in ("created", "raised")]
+    return str(Budget(decided[-1]["epsilon"], decided[-1]["delta"])) if decided else ""

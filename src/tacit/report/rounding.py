@@ -1,30 +1,9 @@
-"""Numbers as people write them: as many digits as their uncertainty leaves, shares in percent."""
+"""Numbers as people write them, with as many digits as their uncertainty leaves."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-
-_WORDS = {
-    "p": "share",
-    "rows": "rows with a value",
-    "sd": "standard deviation",
-    "sigma": "residual standard deviation",
-    "coef": "effect",
-    "weights": "share of each group",
-}
-_SHARES = ("p(", "emission_")
-_SHARE_NAMES = ("p", "weights", "transition", "start", "topics")
-
-
-def in_words(variable: str) -> str:
-    """Return what a variable is called on the page."""
-    return _WORDS.get(variable, variable)
-
-
-def is_share(variable: str) -> bool:
-    """Return whether a variable's numbers are probabilities, which are shown in percent."""
-    return variable in _SHARE_NAMES or variable.startswith(_SHARES)
 
 
 @dataclass(frozen=True)
@@ -39,7 +18,8 @@ class Estimate:
     @classmethod
     def of(cls, label: str, mean: float, low: float, high: float, *, share: bool) -> Estimate:
         factor, sign = (100.0, "%") if share else (1.0, "")
-        places = decimals(factor * (high - low) / 3.3)  # a normal's 90% interval is 3.3 sd wide
+        sd = (high - low) / 3.3  # a normal's 90% interval is 3.3 sd wide
+        places = decimals(factor * sd if sd > 1e-9 * abs(mean) else 0.0)
         texts = (rounded(factor * value, places) + sign for value in (mean, low, high))
         return cls(label, *texts)
 
