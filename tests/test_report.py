@@ -66,7 +66,7 @@ def test_a_charge_that_is_shown_twice_counts_once(made):
     posteriors, _ = made
     price = Price.of([p.certificate for p in posteriors.values()], SCHEMA)
     assert price.epsilon == 1.5
-    assert price.factor == "4.48"
+    assert price.factor == "4.49"
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0, 1000.0])
@@ -89,7 +89,8 @@ def test_certificates_are_translated_whatever_they_say(made):
     said = " ".join(translated(certificate, SCHEMA))
     assert "3 numbers were released at once. One patient can change them by at most 4" in said
     assert "no more than 18 up or down (scale 8, grid 1)" in said
-    odd = replace(certificate, events=({"noise": "draw", "range": 2.5},), delta=Decimal("1e-6"))
+    event = {"noise": "new", "range": 2.5}
+    odd = replace(certificate, events=(event,), delta=Decimal("0.000001"))
     said = " ".join(translated(odd, SCHEMA))
     assert "range 2.5" in said
     assert "delta 0.000001" in said
@@ -100,6 +101,16 @@ def test_numbers_have_the_digits_that_their_uncertainty_leaves():
     assert (found.mean, found.low, found.high) == ("13.5%", "11.4%", "15.5%")
     found = Estimate.of("rows", 2342.4, 2309.2, 2375.0, share=False)
     assert str(found) == "2,342 (2,309 to 2,375)"
+
+
+@pytest.mark.filterwarnings("ignore::tacit.spec.errors.InferenceWarning")
+def test_a_point_has_no_interval_on_the_page(made, tmp_path):
+    posteriors, _ = made
+    point = replace(posteriors["smoking"], draws={"p": np.full((1, 1), 0.25)}, noise="tempered")
+    report.write(tmp_path / "r.html", {"smoking": point})
+    text = (tmp_path / "r.html").read_text()
+    assert "Share: 25%; a single point, whose error is not known." in text
+    assert "nan" not in text.split("</style>")[1].split("<svg")[0]
 
 
 def test_what_cannot_be_written_is_refused_in_words(made, tmp_path):

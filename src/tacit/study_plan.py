@@ -11,7 +11,7 @@ from tacit.fitting import resolve
 from tacit.methods.method import Task
 from tacit.methods.run import name_of_payment, seed_of
 from tacit.planning import FitPlan, needs_units, planned, without_rows
-from tacit.spec.budget import Budget, Spent
+from tacit.spec.budget import Budget, Left, Spent
 from tacit.spec.errors import LedgerError, OverBudgetError, TacitError
 from tacit.spec.schema_changes import changed_since, schema_changes
 from tacit.study import Analysis, Study
@@ -49,7 +49,7 @@ class StudyPlan:
     """
 
     analyses: tuple[PlannedAnalysis, ...]
-    left: Spent
+    left: Left
 
     @property
     def due(self) -> Spent:
@@ -66,10 +66,10 @@ class StudyPlan:
             raise OverBudgetError(str(due), str(left))
 
     @property
-    def after(self) -> Spent:
+    def after(self) -> Left:
         """What would be left."""
         left, due = self.left, self.due
-        return Spent(left.epsilon - due.epsilon, left.delta - due.delta)
+        return Left(left.epsilon - due.epsilon, left.delta - due.delta)
 
 
 def plan_study(

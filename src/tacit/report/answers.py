@@ -98,11 +98,7 @@ def answers(posterior: Posterior, level: float) -> list[str]:
         return _effects(posterior, level, sure)
     name = main_variable(posterior)
     found = estimates(posterior, name, level)
-    said = [
-        f"{opening(each.label)}: {each.mean}; with a probability of {sure} between {each.low} "
-        f"and {each.high}."
-        for each in found[:_MOST_SAID]
-    ]
+    said = [_said(each, sure) for each in found[:_MOST_SAID]]
     if len(found) > _MOST_SAID:
         said.append(f"The table below has {len(found) - _MOST_SAID} numbers more.")
     return said
@@ -118,6 +114,12 @@ def estimates(posterior: Posterior, variable: str, level: float) -> list[Estimat
         Estimate.of(_label(posterior, variable, cell), *ends, share=share)
         for cell, *ends in zip(labels, mean, low, high, strict=True)
     ]
+
+
+def _said(found: Estimate, sure: str) -> str:
+    ends = f"with a probability of {sure} between {found.low} and {found.high}"
+    known = ends if found.known else "a single point, whose error is not known"
+    return f"{opening(found.label)}: {found.mean}; {known}."
 
 
 def opening(label: str) -> str:

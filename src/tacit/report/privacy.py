@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from tacit.report.rounding import plainly
@@ -26,8 +27,8 @@ _ONE_IN = 100
 class Price:
     """What all releases of a report cost together, each charge once."""
 
-    epsilon: float
-    delta: float
+    epsilon: Decimal
+    delta: Decimal
     schema: Schema
 
     @classmethod
@@ -39,8 +40,10 @@ class Price:
         marks = {
             (c.ledger.ledger, c.ledger.entry) if c.ledger else i: c for i, c in enumerate(private)
         }
-        costs = [(float(c.epsilon), float(c.delta)) for c in marks.values()]
-        return cls(sum(e for e, _ in costs), sum(d for _, d in costs), schema)
+        spent = Spent()
+        for certificate in marks.values():
+            spent += Budget(certificate.epsilon, certificate.delta)
+        return cls(spent.epsilon, spent.delta, schema)
 
     @property
     def who(self) -> str:
@@ -50,12 +53,12 @@ class Price:
     @property
     def text(self) -> str:
         """Epsilon as people write it."""
-        return plainly(self.epsilon)
+        return str(self.epsilon)
 
     @property
     def factor(self) -> str:
         """How much any odds can change: e^epsilon."""
-        return plainly(math.exp(min(self.epsilon, 50.0)))
+        return plainly(math.exp(min(float(self.epsilon), 700.0)), bound=True)
 
     def meaning(self) -> list[str]:
         """Return what this price means for one unit, in plain sentences."""
@@ -73,8 +76,8 @@ class Price:
         but = ""
         if self.delta:
             but = (
-                f" Delta is what may be added to a chance on top of that: {plainly(self.delta)}, "
-                f"or {_chance(self.delta)}."
+                f" Delta is what may be added to a chance on top of that: {self.delta}, "
+                f"or {_chance(float(self.delta))}."
             )
         return [
             f"Epsilon is {self.text} for all results of this report together. {compared}: what is "
@@ -84,7 +87,7 @@ class Price:
             f"A worked example. Think of anything that might happen to {one} because of these "
             f"results, say an insurer who raises a premium. Had {other}, and the chance of it "
             f"been 1 in {_ONE_IN}, then with the true rows it is at most "
-            f"{plainly(_ONE_IN * self.at_most(1 / _ONE_IN))} in {_ONE_IN}.",
+            f"{plainly(_ONE_IN * self.at_most(1 / _ONE_IN), bound=True)} in {_ONE_IN}.",
             f"What is not promised: that nothing is learned about {who}s in general. A finding "
             f"that holds for most of them would be found without any single one of them too, and "
             "may be used to guess about each.",
@@ -92,8 +95,9 @@ class Price:
 
     def at_most(self, chance: float) -> float:
         """Return the largest chance of an event, given that without the true rows."""
-        grown = math.exp(min(self.epsilon, 700.0)) * chance + self.delta
-        kept = 1 - math.exp(-min(self.epsilon, 700.0)) * (1 - chance - self.delta)
+        epsilon, delta = min(float(self.epsilon), 700.0), float(self.delta)
+        grown = math.exp(epsilon) * chance + delta
+        kept = 1 - math.exp(-epsilon) * (1 - chance - delta)
         return min(grown, kept, 1.0)
 
 
@@ -102,9 +106,9 @@ def translated(certificate: Certificate, schema: Schema) -> list[str]:
     who = schema.unit or "row"
     if certificate.data != "private":
         return [f"These are {certificate.data}: Tacit makes no promise of privacy about them."]
-    delta = f" and delta {plainly(float(certificate.delta))}" if certificate.delta else ""
+    delta = f" and delta {certificate.delta}" if certificate.delta else ""
     said = [
-        f"It cost epsilon {plainly(float(certificate.epsilon))}{delta} "
+        f"It cost epsilon {certificate.epsilon}{delta} "
         f"({certificate.accountant}). Protected: {certificate.unit}.",
     ]
     if certificate.neighbours == "replace_one":
@@ -155,18 +159,31 @@ def _event(event: Mapping[str, Any], who: str) -> list[str]:
                 f"{steps} step{'s' * (steps > 1)} of up to {_count(numbers)} each, with Gaussian "
                 f"noise of {plainly(float(multiplier))} times what one {who} may add{sampled}."
             ]
+        case {"noise": "draw", "scale": scale, "coordinates": count}:
+            return [
+                f"{_numbers(count)} drawn at random by the exponential mechanism, at a temperature "
+                f"of {_range(_listed(scale))}: the draw itself is the protection, and no noise "
+                "was added to it."
+            ]
+        case {"noise": "objective", "scale": scale, "coordinates": count}:
+            return [
+                f"{_numbers(count)} computed by minimising an objective to whose gradient Gaussian "
+                f"noise of scale {_range(_listed(scale))} was added."
+            ]
         case _:
             facts = (f"{k} {v}" for k, v in event.items() if k not in ("query", "noise"))
             return [f"Randomness: {event.get('noise', 'unknown')}, {', '.join(facts)}."]
 
 
 def _widths(law: Any, scale: Any, grid: Any) -> str:
-    scales = scale if isinstance(scale, (list, tuple)) else [scale]
-    grids = grid if isinstance(grid, (list, tuple)) else [grid]
-    pairs = sorted(set(zip(scales, grids, strict=True)))
+    pairs = sorted(set(zip(_listed(scale), _listed(grid), strict=True)))
     half = [Noise(law, float(s), float(g)).half_width(0.9) or 0.0 for s, g in pairs]
     shown = f"scale {_range([s for s, _ in pairs])}, grid {_range(sorted(g for _, g in pairs))}"
     return f"in 90 of 100 cases no more than {_range(sorted(half))} up or down ({shown})"
+
+
+def _listed(value: Any) -> list[float]:
+    return [float(v) for v in (value if isinstance(value, (list, tuple)) else [value])]
 
 
 def _range(values: list[float]) -> str:
@@ -183,7 +200,7 @@ def _count(numbers: int) -> str:
 
 
 def _chance(delta: float) -> str:
-    return f"1 in {plainly(round(1 / delta))}" if delta > 1e-9 else f"1 in {1 / delta:.0e}"
+    return f"1 in {math.floor(1 / delta):,}" if delta > 1e-9 else f"1 in {1 / delta:.0e}"
 
 
 def ledger_rows(entries: Iterable[Mapping[str, Any]]) -> list[tuple[str, ...]]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+_UNKNOWN = "not known"
+
 
 @dataclass(frozen=True)
 class Estimate:
@@ -18,10 +20,17 @@ class Estimate:
     @classmethod
     def of(cls, label: str, mean: float, low: float, high: float, *, share: bool) -> Estimate:
         factor, sign = (100.0, "%") if share else (1.0, "")
+        if not math.isfinite(low):  # a single point says nothing of its own error
+            return cls(label, plainly(factor * mean) + sign, _UNKNOWN, _UNKNOWN)
         sd = (high - low) / 3.3  # a normal's 90% interval is 3.3 sd wide
         places = decimals(factor * sd if sd > 1e-9 * abs(mean) else 0.0)
         texts = (rounded(factor * value, places) + sign for value in (mean, low, high))
         return cls(label, *texts)
+
+    @property
+    def known(self) -> bool:
+        """Whether there is an interval."""
+        return self.low != _UNKNOWN
 
     def __str__(self) -> str:
         return f"{self.mean} ({self.low} to {self.high})"
@@ -42,27 +51,31 @@ def decimals(sd: float) -> int:
 
 
 def rounded(value: float, places: int) -> str:
-    """Return a number with so many decimal places; a negative number of them rounds to tens.
+    """Return a number with so many decimal places, or to tens where they are negative.
 
     Examples
     --------
     >>> rounded(0.13456, 3), rounded(123456.0, -2), rounded(-0.0001, 2)
     ('0.135', '123,500', '0.00')
     """
-    kept = round(value, places) + 0.0
+    kept = round(value, places)
     return f"{kept if kept else 0.0:,.{max(places, 0)}f}"
 
 
-def plainly(value: float) -> str:
-    """Return a number of the noise or of the price, with up to three digits.
+def plainly(value: float, *, bound: bool = False) -> str:
+    """Return a number with up to three digits; an upper bound is rounded up.
 
     Examples
     --------
-    >>> plainly(8.0), plainly(2.71828), plainly(0.000001), plainly(9.3e-10)
-    ('8', '2.72', '0.000001', '9.3e-10')
+    >>> plainly(8.0), plainly(0.000001), plainly(9.3e-10), plainly(4.4817, bound=True)
+    ('8', '0.000001', '9.3e-10', '4.49')
     """
-    if value and (abs(value) < 1e-7 or abs(value) >= 1e7):
+    if not value:
+        return "0"
+    digits = 2 - math.floor(math.log10(abs(value)))
+    if bound:  # less what binary fractions add to a decimal
+        value = math.ceil(value * 10.0**digits * (1 - 1e-12)) / 10.0**digits
+    if abs(value) < 1e-7 or abs(value) >= 1e7:
         return f"{value:.3g}"
-    places = max(0, 2 - math.floor(math.log10(abs(value)))) if value else 0
-    text = f"{value:,.{places}f}"
+    text = f"{value:,.{max(0, digits)}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
