@@ -83,7 +83,7 @@ def test_the_demo_can_be_run_again_but_not_over_other_files(run, tmp_path):
 def test_run_replays_and_the_ledger_shows_it(run, folder):
     first = run("run", folder / "study.toml")
     again = run("run", folder / "study.toml")
-    page = (folder / "results" / "report.html").read_text()
+    page = (folder / "results" / "study" / "report.html").read_text()
     assert "What share of the rows has harm = yes?" in page
     assert "epsilon = 0.9 in total" in page
     assert "epsilon 0.1" in first

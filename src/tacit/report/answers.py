@@ -155,9 +155,8 @@ def _effects(posterior: Posterior, level: float, sure: str) -> list[str]:
         found = Estimate.of(str(name), *shown, share=False)
         unclear = " The direction is not clear." if ends[1] < 0 < ends[2] else ""
         more = "" if "[" in str(name) else "one unit more "
-        said.append(
-            f"{name}: {more}{verb} {found.mean} ({sure}: {found.low} to {found.high}).{unclear}"
-        )
+        known = f"{sure}: {found.low} to {found.high}" if found.known else "its error is not known"
+        said.append(f"{name}: {more}{verb} {found.mean} ({known}).{unclear}")
     return said[:_MOST_SAID]
 
 
