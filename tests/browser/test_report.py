@@ -12,6 +12,17 @@ WIDTHS = {"desktop": 1280, "phone": 375}
 HOSTILE = "<script>alert(1)</script>"
 
 
+# Words of a figure that reach beyond it by more than two pixels.
+_CUT_OFF = """[...document.querySelectorAll('figure svg')].flatMap(svg => {
+  const room = svg.getBoundingClientRect();
+  return [...svg.querySelectorAll('text')].filter(text => {
+    const box = text.getBoundingClientRect();
+    return box.left < room.left - 2 || box.right > room.right + 2 || box.top < room.top - 2
+      || box.bottom > room.bottom + 2;
+  }).map(text => text.textContent);
+})"""
+
+
 @pytest.fixture(scope="module")
 def page_path(tmp_path_factory):
     """A page of several models, with a warning, a ledger and names that attack."""
@@ -80,6 +91,7 @@ def test_everything_is_seen_and_the_console_is_silent(chromium, page_path, size,
             assert box["height"] >= 80
             assert box["x"] >= 0
             assert box["x"] + box["width"] <= WIDTHS[size]
+        assert page.evaluate(_CUT_OFF) == []
         assert page.evaluate("document.documentElement.scrollWidth") <= WIDTHS[size]
         assert page.said == []
         assert [url for url in page.asked if not url.startswith(("file:", "data:"))] == []

@@ -185,7 +185,7 @@ def noise(
     """
     name = next(iter(posterior.draws)) if variable is None else variable
     labels = [", ".join(map(str, cell)) or name for cell in cells_of(posterior, name)]
-    ax = axes_for(ax, height_of(len(labels), 0.12 * len(labels) + 0.3))
+    ax = axes_for(ax, height_of(len(labels), 0.12 * len(labels) + 0.5))
     pairs = ((posterior, MAIN, "with the privacy noise", -0.15),)
     pairs += ((without, SECOND, "as if there were none", 0.15),)
     for fitted, colour, text, shift in pairs:
@@ -195,7 +195,7 @@ def noise(
         ax.plot(np.ravel(fitted.mean(name))[:MOST], at, "o", color=colour, markersize=5)
     rows_on(ax, labels[:MOST])
     _finish(ax, name, level, len(labels))
-    ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=2, fontsize="small")
+    ax.legend(frameon=False, loc="lower right", bbox_to_anchor=(1, 1), fontsize="small")
     return ax
 
 

@@ -46,7 +46,7 @@ def state_map(posterior: Posterior, *, ax: Axes | None = None) -> Axes:
     ax.set_xlabel(plain(time))
     ax.tick_params(length=2)
     keys = [Patch(color=tuple(palette[k]), label=f"state {k}") for k in range(states)]
-    ax.legend(handles=keys, loc="lower left", bbox_to_anchor=(0, 1), ncols=4, frameon=False)
+    ax.legend(handles=keys, loc="lower right", bbox_to_anchor=(1, 1), ncols=4, frameon=False)
     return ax
 
 

@@ -112,7 +112,7 @@ def ledger(ledger: Entries, *, ax: Axes | None = None) -> Axes:
         ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))
     ax.set_ylim(0, 1.08 * max(limit))
     ax.set_ylabel("epsilon")
-    ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
+    ax.legend(frameon=False, loc="lower right", bbox_to_anchor=(1, 1), ncols=2)
     bare(ax, "y")
     return ax
 

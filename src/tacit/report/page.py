@@ -200,7 +200,7 @@ def _noise(posterior: Posterior, level: float) -> tuple[str, list[plots.Picture]
         said = "The privacy noise is small here: beside the variation of the data it hardly shows."
     picture = plots.Picture(
         "With and without the privacy noise",
-        height_of(rows, 0.12 * rows + 0.3),
+        height_of(rows, 0.12 * rows + 0.5),
         lambda ax: plots.noise(posterior, without, name, level, ax=ax),
     )
     return said, [picture]
