@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import tacit
+from tacit.posterior.inference_data import pareto_weights
 from tests.conftest import SMOKERS, smoking
 
 
@@ -31,6 +32,14 @@ def test_summary_mean_interval_and_sample_agree(posterior, several):
     assert low.shape == (2,)
     assert np.all((several.sample(4000) >= low).mean(axis=0) > 0.7)
     assert posterior.mean("rows") <= 8
+
+
+def test_smoothed_weights_keep_the_order_of_their_ratios_in_either_arviz():
+    ratio = np.random.default_rng(1).normal(size=2000)
+    weights, k = pareto_weights(ratio)
+    assert np.corrcoef(weights, ratio)[0, 1] > 0.99
+    assert k < 0.7
+    assert pareto_weights(1e4 * ratio)[1] > 0.7
 
 
 def test_an_hdi_is_the_narrowest_interval(several):

@@ -6,6 +6,7 @@ which 1.0 changed: intervals are Tacit's own.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -86,5 +87,6 @@ def pareto_weights(log_ratio: np.ndarray) -> tuple[np.ndarray, float]:
     else:
         from arviz_stats.base import array_stats
 
-        weights, worst = array_stats.psislw(log_ratio)
-    return np.asarray(weights), float(worst)
+        weights, worst = array_stats.psislw(-log_ratio)  # of log-likelihoods to leave out
+    k = float(worst)
+    return np.asarray(weights), math.inf if math.isnan(k) else k
