@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from tacit.posterior.base import chunks, log_mean, tails
+from tacit.posterior.base import chunks, log_mean
 from tacit.posterior.classes import ClassPosterior, codes_of, values_of
+from tacit.posterior.intervals import tails
 from tacit.spec.columns import Categorical, Time
 from tacit.spec.errors import ModelError
 
