@@ -89,8 +89,7 @@ class Public:
         return Lease(plan, self._answers, loaded, certificate, self._entropy)
 
     def __repr__(self) -> str:
-        columns = ", ".join(column.name for column in self._schema.columns)
-        return f"Public(columns: {columns})"
+        return f"Public(columns: {self._schema.listed})"
 
 
 def answered(

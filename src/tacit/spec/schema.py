@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Literal
 
 from tacit.spec.checks import set_fields, whole_number
@@ -90,8 +91,12 @@ class Schema:
         for column in self.columns:
             if column.name == name:
                 return column
-        known = ", ".join(column.name for column in self.columns)
-        raise SchemaError(f"No column {name!r} in the schema; it has {known}.")
+        raise SchemaError(f"No column {name!r} in the schema; it has {self.listed}.")
+
+    @property
+    def listed(self) -> str:
+        """The names of the columns, in words."""
+        return ", ".join(column.name for column in self.columns)
 
     @property
     def protects(self) -> str:
@@ -101,7 +106,8 @@ class Schema:
         rows = self.max_rows_per_unit
         return f"all rows of one {self.unit} (at most {rows} row{'s' * (rows > 1)} of each used)"
 
-    def _repr_html_(self) -> str:
+    def to_html(self, title: str = "Schema", more: Mapping[str, Any] = MappingProxyType({})) -> str:
+        """Return a table for notebooks, of what is public and of further facts."""
         rows = [
             (
                 column.name,
@@ -111,10 +117,11 @@ class Schema:
             )
             for column in self.columns
         ]
-        facts = {"protects": self.protects, "neighbours": self.neighbours}
-        return facts_html(
-            "Schema", facts, table_html(("column", "type", "domain", "default"), rows)
-        )
+        facts = {**more, "protects": self.protects, "neighbours": self.neighbours}
+        return facts_html(title, facts, table_html(("column", "type", "domain", "default"), rows))
+
+    def _repr_html_(self) -> str:
+        return self.to_html()
 
     def to_dict(self) -> dict[str, Any]:
         return {**facts_of(self), "columns": [column_to_dict(c) for c in self.columns]}

@@ -15,7 +15,6 @@ from tacit.sources.data import check_header, open_data, units_of_data
 from tacit.spec.budget import Budget, Left, round_up
 from tacit.spec.certificate import Certificate, LedgerMark, Stored
 from tacit.spec.errors import BudgetError, LedgerError, QueryError, SchemaError
-from tacit.spec.html import facts_html
 from tacit.spec.mechanisms import Exact, Mechanism
 from tacit.spec.plan import Plan, WithoutReplacement
 from tacit.spec.protocols import Quote
@@ -225,11 +224,10 @@ class Wall:
         )
 
     def __repr__(self) -> str:
-        columns = ", ".join(column.name for column in self._schema.columns)
-        return f"Wall(columns: {columns}; protects {self._schema.protects})"
+        return f"Wall(columns: {self._schema.listed}; protects {self._schema.protects})"
 
     def _repr_html_(self) -> str:
-        return facts_html("Wall", {"budget left": self.remaining}, self._schema._repr_html_())
+        return self._schema.to_html("Wall", {"budget left": self.remaining})
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("A Wall cannot be copied or pickled; open it again from its source.")
