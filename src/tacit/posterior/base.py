@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pandas as pd
 from scipy.stats import norm
 
+from tacit.posterior.inference_data import load_arviz, mixing, write_groups
 from tacit.spec.certificate import Certificate
 from tacit.spec.errors import FileError, ModelError
 from tacit.spec.missing import Rows, rows_of, warnings_of
@@ -266,7 +265,19 @@ class Posterior:
 
     def to_arviz(self) -> az.InferenceData:
         """Return the draws and the release as InferenceData, with the privacy facts in `attrs`."""
-        az = load_arviz()
+        groups, dims, coords, facts = self._groups()
+        kept = {name: {**arrays} for name, arrays in groups.items() if arrays}
+        data = load_arviz().from_dict(**kept, dims=dims, coords=coords)
+        data.attrs.update(facts)
+        data["posterior"].attrs.update(facts)
+        return data
+
+    def _kept(self) -> Mapping[str, np.ndarray]:
+        """Draws for ArviZ and for files."""
+        return self.draws
+
+    def _groups(self) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any], dict[str, str]]:
+        """Groups of arrays, their dimensions, the labels of these, and the privacy facts."""
         observed, dims, coords = {}, dict(self.dims), dict(self.coords)
         for release in self.releases:
             for block in release.blocks:
@@ -275,14 +286,12 @@ class Posterior:
                 dims[name] = tuple(f"{name}_{axis.name}" for axis in block.axes)
                 for dim, axis in zip(dims[name], block.axes, strict=True):
                     coords[dim] = tuple("(missing)" if v is None else v for v in axis.labels)
-        data = az.from_dict(
-            posterior=dict(self.draws),
-            posterior_predictive=dict(self.predicted) or None,
-            observed_data=observed,
-            constant_data=dict(self.constants) or None,
-            dims={name: list(names) for name, names in dims.items()},
-            coords={name: [_coordinate(v) for v in values] for name, values in coords.items()},
-        )
+        groups = {
+            "posterior": self._kept(),
+            "posterior_predictive": self.predicted,
+            "observed_data": observed,
+            "constant_data": self.constants,
+        }
         certificate = self.certificate
         facts = {
             "model": json.dumps(dict(self.model)),
@@ -294,19 +303,21 @@ class Posterior:
             "unit": certificate.unit,
             "certificate": certificate.to_json(),
         }
-        data.attrs.update(facts)
-        data["posterior"].attrs.update(facts)
-        return data
+        named = {name: list(names) for name, names in dims.items()}
+        labels = {name: [_coordinate(v) for v in values] for name, values in coords.items()}
+        return groups, named, labels, facts
 
     def save(self, path: str | Path) -> None:
         """Write a NetCDF file that ArviZ opens and `Posterior.load` reads back whole."""
-        data = self.to_arviz()
-        data.attrs["tacit_dims"] = json.dumps({k: list(v) for k, v in self.dims.items()})
-        data.attrs["tacit_coords"] = json.dumps({k: list(v) for k, v in self.coords.items()})
-        data.attrs["tacit_kind"] = type(self).__name__
-        data.attrs["tacit_warnings"] = json.dumps([list(self.warnings), self.chained])
-        data.attrs["tacit_releases"] = to_json([r.to_dict() for r in self.releases])
-        data.to_netcdf(str(path), engine="h5netcdf")
+        *groups, facts = self._groups()
+        facts |= {
+            "tacit_dims": json.dumps({k: list(v) for k, v in self.dims.items()}),
+            "tacit_coords": json.dumps({k: list(v) for k, v in self.coords.items()}),
+            "tacit_kind": type(self).__name__,
+            "tacit_warnings": json.dumps([list(self.warnings), self.chained]),
+            "tacit_releases": to_json([r.to_dict() for r in self.releases]),
+        }
+        write_groups(path, *groups, facts)
 
     @classmethod
     def load(cls, path: str | Path) -> Posterior:
@@ -385,14 +396,6 @@ def column_of(table: Mapping[str, Any], name: str) -> Any:
     return table[name]
 
 
-def load_arviz() -> ModuleType:
-    """Return the ArviZ module, imported lazily; hides its FutureWarning about 1.0."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)
-        import arviz
-    return arviz
-
-
 def _spread_known(flat: np.ndarray) -> float:
     """One, or not a number: a single draw says nothing of its own error."""
     return 1.0 if len(flat) > 1 else np.nan
@@ -411,19 +414,6 @@ def summary_columns(mean: Any, sd: Any, low: Any, high: Any, level: float) -> di
     return {"mean": np.ravel(mean), "sd": np.ravel(sd)} | {
         name: np.ravel(end) for name, end in zip(ends, (low, high), strict=True)
     }
-
-
-def mixing(draws: np.ndarray) -> dict[str, np.ndarray]:
-    """Return effective sample sizes and R-hats of draws (chain, draw, ...), by ArviZ."""
-    az = load_arviz()
-    parts = draws.reshape(*draws.shape[:2], -1)
-    halves = np.concatenate(np.array_split(parts[:, : parts.shape[1] // 2 * 2], 2, axis=1))
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
-        each = [halves[:, :, i] for i in range(halves.shape[2])]
-        ess = [float(az.ess(part)) for part in each]
-        r_hat = [float(az.rhat(part)) for part in each]
-    return {"ess": np.array(ess), "r_hat": np.array(r_hat)}
 
 
 def log_mean(logs: np.ndarray) -> np.ndarray:

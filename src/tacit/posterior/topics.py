@@ -22,7 +22,7 @@ from tacit.spec.sampling import Sampling
 from tacit.spec.texts import check_words, word_counts
 
 if TYPE_CHECKING:
-    import arviz as az
+    pass
 
 TOPIC, WORD, TOPICS = "topic", "word", "topics"
 _MOST_NUMBERS = 2**27  # of all draws at once: 1 GB
@@ -169,14 +169,11 @@ class TopicPosterior(Posterior):
         columns = summary_columns(self.topics[at], sd[at], low[at], high[at], level)
         return pd.DataFrame(columns, index=pd.MultiIndex.from_tuples(names, names=[TOPIC, WORD]))
 
-    def to_arviz(self) -> az.InferenceData:
-        """Return draws of `topics` and the release as InferenceData.
-
-        Of a large model it has fewer draws a chain, so that they have 2^25 numbers at most.
-        """
+    def _kept(self) -> Mapping[str, np.ndarray]:
+        """Draws for ArviZ and for files: fewer a chain of a large model, 2^25 numbers at most."""
         made = self._made
         most = max(1, _MOST_FOR_ARVIZ // (made.chains * made.weight.size))
-        return Posterior.to_arviz(replace(self, draws=replace(made, draws=min(made.draws, most))))
+        return replace(made, draws=min(made.draws, most))
 
     def top_words(self, n: int = 10) -> pd.DataFrame:
         """Return the most probable words of each topic, one topic a row, the largest first."""
