@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 from scipy.stats import norm
 
 import tacit
@@ -44,6 +45,9 @@ def test_widths_are_those_of_the_formula():
     assert (found.table["error"] < 4 * found.table["half_width"]).all()
     assert "4,000 units" in str(found)
     assert "guesses of ill" in str(found)
+    axes = found.plot(Figure().subplots())
+    assert len(axes.lines) == 2  # one quantity, and what it would be without noise
+    assert axes.get_ylim()[0] == 0
 
 
 def test_epsilon_for_a_width_gives_that_width():

@@ -64,7 +64,7 @@ def fit(
         Whether long work shows how many of its steps are done. Statistics have a single one.
     """
     options: SamplingOptions = {"draws": draws, "chains": chains, "seed": seed, "noise": noise}
-    with before_the_charge():
+    with before_the_charge(wall):
         if not hasattr(wall, "quote"):
             raise ModelError(
                 "Expected data behind a wall, tacit.Wall(table, schema, budget=..., ledger=...), "

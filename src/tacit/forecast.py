@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 _POPULATION = 20_000  # rows that stand for a population; tables are drawn from them
 _DRAWS = {"draws": 400, "chains": 2}
 _FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)  # of the epsilon that was asked for
+# Okabe and Ito's, which all eyes can tell apart.
+_COLOURS = (
+    *("#0072b2", "#d55e00", "#009e73", "#cc79a7"),
+    *("#e69f00", "#56b4e9", "#000000", "#999999"),
+)
 _LEAST, _MOST = 0.01, 20.0  # epsilons that are looked at for a given width
 _HALVINGS = 4  # of the interval in which such an epsilon is, after the first table
 
@@ -77,13 +82,13 @@ class Forecast:
         shown = self.table["half_width"].unstack("quantity")[list(self.quantities[:8])]
         finite = shown[np.isfinite(shown.index)]
         styles = ("o-", "s--", "^-.", "D:", "v-", "P--", "X-.", "*:")
-        for (quantity, values), style in zip(finite.items(), styles, strict=False):
-            (line,) = axes.plot(finite.index, values, style, label=str(quantity))
+        for (quantity, values), style, colour in zip(finite.items(), styles, _COLOURS):
+            (line,) = axes.plot(finite.index, values, style, color=colour, label=str(quantity))
             if math.inf in shown.index:
                 best = float(shown.loc[math.inf, quantity])
                 axes.axhline(best, color=line.get_color(), linewidth=0.8, alpha=0.5)
         axes.set_xscale("log")
-        axes.set_yscale("log")
+        axes.set_ylim(bottom=0)
         ticks = [float(e) for e in finite.index]
         axes.set_xticks(ticks, [f"{e:g}" for e in ticks])
         axes.minorticks_off()

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import tacit
+from tacit.posterior import load_arviz
 from tacit.posterior.inference_data import pareto_weights
 from tests.conftest import SMOKERS, smoking
 
@@ -133,3 +134,23 @@ def test_the_repr_says_how_private(posterior):
     model = tacit.BetaBernoulli("smoker", success="yes")
     public = tacit.fit(model, tacit.Public(SMOKERS, smoking()), tacit.Exact())
     assert "public data" in repr(public)
+
+
+def test_a_file_is_what_arviz_is_given(tmp_path):
+    """Labels that are numbers, texts and truth values, and missing ones, are there as in ArviZ."""
+    arviz = load_arviz()
+    described = tacit.Schema(
+        tacit.Categorical("code", [1, 2]),
+        tacit.Categorical("ill", [False, True]),
+        tacit.Categorical("ward", ["a", "b"]),
+        neighbours="replace_one",
+    )
+    rows = {"code": [1, 2, 9] * 9, "ill": [True, False, None] * 9, "ward": ["a", "b", "?"] * 9}
+    public = tacit.Public(rows, described, seed=1)
+    model = tacit.BayesNet({"ill": ["code"], "ward": ["ill"], "code": []})
+    posterior = tacit.fit(model, public, tacit.Laplace(1), draws=20, chains=2, seed=1)
+    posterior.save(tmp_path / "p.nc")
+    made, read = posterior.to_arviz(), arviz.from_netcdf(str(tmp_path / "p.nc"), engine="h5netcdf")
+    assert set(made.groups()) == set(read.groups())
+    for group in made.groups():
+        assert made[group].drop_attrs().identical(read[group].drop_attrs()), group

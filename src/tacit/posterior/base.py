@@ -268,6 +268,14 @@ class Posterior:
 
         It is InferenceData where ArviZ 0.2x is installed and a DataTree where it is 1.x.
         """
+        return to_groups(*self._groups())
+
+    def _kept(self) -> Mapping[str, np.ndarray]:
+        """Draws for ArviZ and for files."""
+        return self.draws
+
+    def _groups(self) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any], dict[str, str]]:
+        """Groups of arrays, their dimensions, the labels of these, and the privacy facts."""
         observed, dims, coords = {}, dict(self.dims), dict(self.coords)
         for release in self.releases:
             for block in release.blocks:
@@ -276,6 +284,12 @@ class Posterior:
                 dims[name] = tuple(f"{name}_{axis.name}" for axis in block.axes)
                 for dim, axis in zip(dims[name], block.axes, strict=True):
                     coords[dim] = tuple("(missing)" if v is None else v for v in axis.labels)
+        groups = {
+            "posterior": self._kept(),
+            "posterior_predictive": self.predicted,
+            "observed_data": observed,
+            "constant_data": self.constants,
+        }
         certificate = self.certificate
         facts = {
             "model": json.dumps(dict(self.model)),
@@ -287,24 +301,21 @@ class Posterior:
             "unit": certificate.unit,
             "certificate": certificate.to_json(),
         }
-        groups = {
-            "posterior": self.draws,
-            "posterior_predictive": self.predicted,
-            "observed_data": observed,
-            "constant_data": self.constants,
-        }
+        named = {name: list(names) for name, names in dims.items()}
         labels = {name: [_coordinate(v) for v in values] for name, values in coords.items()}
-        return to_groups(groups, dims, labels, facts)
+        return groups, named, labels, facts
 
     def save(self, path: str | Path) -> None:
         """Write a NetCDF file that ArviZ opens and `Posterior.load` reads back whole."""
-        data = self.to_arviz()
-        data.attrs["tacit_dims"] = json.dumps({k: list(v) for k, v in self.dims.items()})
-        data.attrs["tacit_coords"] = json.dumps({k: list(v) for k, v in self.coords.items()})
-        data.attrs["tacit_kind"] = type(self).__name__
-        data.attrs["tacit_warnings"] = json.dumps([list(self.warnings), self.chained])
-        data.attrs["tacit_releases"] = to_json([r.to_dict() for r in self.releases])
-        write_groups(data, path)
+        *groups, facts = self._groups()
+        facts |= {
+            "tacit_dims": json.dumps({k: list(v) for k, v in self.dims.items()}),
+            "tacit_coords": json.dumps({k: list(v) for k, v in self.coords.items()}),
+            "tacit_kind": type(self).__name__,
+            "tacit_warnings": json.dumps([list(self.warnings), self.chained]),
+            "tacit_releases": to_json([r.to_dict() for r in self.releases]),
+        }
+        write_groups(path, *groups, facts)
 
     @classmethod
     def load(cls, path: str | Path) -> Posterior:

@@ -1,7 +1,6 @@
-"""ArviZ, whichever is installed: 0.2x with InferenceData, or 1.x with DataTree.
+"""ArviZ, and the NetCDF files that it reads, with a group for each type of variable.
 
-Only what both have is used, and nothing that has a default of probability or type of interval,
-which 1.0 changed: intervals are Tacit's own.
+Files are written by xarray alone: importing ArviZ takes longer than many a fit.
 """
 
 from __future__ import annotations
@@ -15,11 +14,55 @@ from typing import Any
 
 import numpy as np
 
-_ENGINE = "h5netcdf"
+ENGINE = "h5netcdf"
+_SAMPLED = ("posterior", "posterior_predictive")  # groups of variables with a draw each
+
+
+def write_groups(
+    path: str | Path,
+    groups: Mapping[str, Mapping[str, np.ndarray]],
+    dims: Mapping[str, Sequence[str]],
+    coords: Mapping[str, Sequence[Any]],
+    attrs: Mapping[str, str],
+) -> None:
+    """Write groups of arrays, leaving out those that are empty, with attributes of the whole."""
+    import xarray as xr
+
+    xr.Dataset(attrs=dict(attrs)).to_netcdf(path, mode="w", engine=ENGINE)
+    for group, arrays in groups.items():
+        if arrays:
+            variables: dict[str, Any] = {}
+            known: dict[str, Any] = {}
+            for name, array in arrays.items():
+                first = ("chain", "draw") if group in _SAMPLED else ()
+                named = [*first, *dims.get(name, ())]
+                named += [f"{name}_dim_{i}" for i in range(array.ndim - len(named))]
+                variables[name] = (named, array)
+                for dim, size in zip(named, array.shape, strict=True):
+                    known[dim] = list(coords[dim]) if dim in coords else np.arange(size)
+            inner = attrs if group == "posterior" else {}
+            made = xr.Dataset(variables, coords=known, attrs=dict(inner))
+            made.to_netcdf(path, mode="a", group=group, engine=ENGINE)
+
+
+def read_groups(path: str | Path) -> tuple[dict[str, dict[str, np.ndarray]], Mapping[str, Any]]:
+    """Return the arrays of each group of a file, by name, and the attributes of the whole."""
+    import xarray as xr
+
+    data = xr.open_groups(path, engine=ENGINE)
+    try:
+        found = {
+            group.strip("/"): {str(k): values.to_numpy() for k, values in each.data_vars.items()}
+            for group, each in data.items()
+        }
+        return found, dict(data["/"].attrs)
+    finally:
+        for each in data.values():
+            each.close()
 
 
 def load_arviz() -> ModuleType:
-    """Return the ArviZ module, imported lazily; hides the FutureWarning of 0.2x about 1.0."""
+    """Return the ArviZ module, imported lazily; hides its FutureWarning about 1.0."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
         import arviz
@@ -32,38 +75,15 @@ def to_groups(
     coords: Mapping[str, Sequence[Any]],
     attrs: Mapping[str, str],
 ) -> Any:
-    """Return InferenceData or a DataTree with these groups, leaving out those that are empty."""
+    """Return InferenceData of ArviZ 0.2x, or a DataTree of 1.x, without groups that are empty."""
     az = load_arviz()
     kept = {name: dict(values) for name, values in groups.items() if values}
-    named = {
-        "dims": {name: list(each) for name, each in dims.items()},
-        "coords": {name: list(each) for name, each in coords.items()},
-    }
+    named: Any = {"dims": dict(dims), "coords": dict(coords)}
     old = int(az.__version__.split(".")[0]) < 1
     data = az.from_dict(**kept, **named) if old else az.from_dict(kept, **named)
     data.attrs.update(attrs)
     data["posterior"].attrs.update(attrs)
     return data
-
-
-def write_groups(data: Any, path: str | Path) -> None:
-    """Write NetCDF that either ArviZ opens."""
-    data.to_netcdf(str(path), engine=_ENGINE)
-
-
-def read_groups(path: str | Path) -> tuple[dict[str, dict[str, np.ndarray]], Mapping[str, Any]]:
-    """Return the arrays of each group of a file, by name, and the attributes of the whole."""
-    data = load_arviz().from_netcdf(str(path), engine=_ENGINE)
-    names = data.groups() if callable(data.groups) else [g.strip("/") for g in data.groups]
-    found = {
-        name: {str(k): values.to_numpy() for k, values in data[name].data_vars.items()}
-        for name in names
-        if name
-    }
-    attrs = dict(data.attrs)
-    if hasattr(data, "close"):  # a DataTree keeps its file open
-        data.close()
-    return found, attrs
 
 
 def mixing(draws: np.ndarray) -> dict[str, np.ndarray]:

@@ -173,14 +173,11 @@ class TopicPosterior(Posterior):
         columns = summary_columns(self.topics[at], sd[at], low[at], high[at], level)
         return pd.DataFrame(columns, index=pd.MultiIndex.from_tuples(names, names=[TOPIC, WORD]))
 
-    def to_arviz(self) -> Any:
-        """Return draws of `topics` and the release, as `Posterior.to_arviz` does.
-
-        Of a large model it has fewer draws a chain, so that they have 2^25 numbers at most.
-        """
+    def _kept(self) -> Mapping[str, np.ndarray]:
+        """Draws for ArviZ and for files: fewer a chain of a large model, 2^25 numbers at most."""
         made = self._made
         most = max(1, _MOST_FOR_ARVIZ // (made.chains * made.weight.size))
-        return Posterior.to_arviz(replace(self, draws=replace(made, draws=min(made.draws, most))))
+        return replace(made, draws=min(made.draws, most))
 
     def top_words(self, n: int = 10) -> pd.DataFrame:
         """Return the most probable words of each topic, one topic a row, the largest first."""
