@@ -48,6 +48,8 @@ class Size:
     few: tuple[float, ...] = (0.01, 0.1, 1.0, 10.0)  # for what takes longer
     adult: tuple[float, ...] = (0.01, 0.1, 0.5, 1.0, 2.0, 10.0)
     repeats: int = 10
+    slow: int = 5  # repeats of what takes longer; of the rest on Adult
+    slowest: int = 2  # of what takes longer on Adult
     rows: int = 5000  # of the two normals
     command: str = "python reproductions/privacy_for_free.py --kept scores.json"
 
@@ -57,9 +59,15 @@ class Size:
             return self.few
         return self.adult if problem.name == "adult" else self.epsilons
 
+    def repeats_of(self, problem: data.Problem, method: str) -> int:
+        """How often one method is fitted at an epsilon."""
+        if problem.name == "adult":
+            return self.slowest if method in SLOW else self.slow
+        return self.slow if method in SLOW else self.repeats
+
 
 QUICK = Size(
-    epsilons=(0.1, 10.0), few=(0.1, 10.0), repeats=2, rows=800,
+    epsilons=(0.1, 10.0), few=(0.1, 10.0), repeats=2, slow=2, rows=800,
     command="python reproductions/privacy_for_free.py --quick",
 )  # fmt: skip
 
@@ -75,7 +83,8 @@ def reproduce(folder: Path, size: Size, real: list[data.Problem], kept: Kept) ->
             curves = {}
             for method in methods:
                 epsilons = size.of(problem, method)
-                curves[method] = measure(problem, method, epsilons, size.repeats, kept, _say)
+                repeats = size.repeats_of(problem, method)
+                curves[method] = measure(problem, method, epsilons, repeats, kept, _say)
             found.append((problem, curves))
         both.append(found)
     results = Results(size.command, *both)

@@ -128,6 +128,15 @@ def test_maps_are_those_of_the_truth(war_logs):
     assert "paper: OPS, last 10 sweeps" in maps.not_private
 
 
+def test_profiles_by_ops_are_a_draw_of_a_tempered_posterior(war_logs):
+    # The panel of the maps above, total variation from no privacy. Seeds are fixed.
+    profiles = war_logs[0].mapped[1][1]
+    ours, ops = "Tacit: noise-aware, least noise (default)", "paper: OPS, last sweep"
+    assert 10 * profiles.apart[ours] < profiles.apart[ops] < 0.2
+    for name, drawn in profiles.ops.items():
+        assert drawn.shape == profiles.plain[name].shape
+
+
 def test_held_out_likelihoods_are_those_of_the_library(war_logs):
     measures, panel = sys.modules["war_logs_measures"], war_logs[0].panels[0]
     cells = next(measures.random_splits(panel, 1))
