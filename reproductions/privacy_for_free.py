@@ -16,6 +16,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # small matrices: more threa
 
 import privacy_for_free_data as data
 import privacy_for_free_figures as figures
+import step_sizes
 from kept import Kept
 from privacy_for_free_measures import (
     BALL,
@@ -51,6 +52,9 @@ class Size:
     slow: int = 5  # repeats of what takes longer; of the rest on Adult
     slowest: int = 2  # of what takes longer on Adult
     rows: int = 5000  # of the two normals
+    scheduled: tuple[float, ...] = (1.0, 10.0)  # epsilons for schedules of step sizes
+    schedules: int = 3  # repeats of these
+    steps: int = 1000
     command: str = "python reproductions/privacy_for_free.py --kept scores.json"
 
     def of(self, problem: data.Problem, method: str) -> tuple[float, ...]:
@@ -68,6 +72,7 @@ class Size:
 
 QUICK = Size(
     epsilons=(0.1, 10.0), few=(0.1, 10.0), repeats=2, slow=2, rows=800,
+    scheduled=(10.0,), schedules=1, steps=100,
     command="python reproductions/privacy_for_free.py --quick",
 )  # fmt: skip
 
@@ -87,7 +92,11 @@ def reproduce(folder: Path, size: Size, real: list[data.Problem], kept: Kept) ->
                 curves[method] = measure(problem, method, epsilons, repeats, kept, _say)
             found.append((problem, curves))
         both.append(found)
-    results = Results(size.command, *both)
+    weak = {how: step_sizes.weak_convergence(how) for how in step_sizes.HOW}
+    followed = step_sizes.schedules(
+        problems[0], size.scheduled, size.schedules, size.steps, kept
+    )  # fmt: skip
+    results = Results(size.command, *both, weak, followed)
     figures.accuracies(folder / "privacy-for-free-methods.png", results.methods)
     figures.accuracies(folder / "privacy-for-free-sgld.png", results.plain)
     (folder / "privacy-for-free.md").write_text(page(results))

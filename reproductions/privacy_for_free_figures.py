@@ -65,9 +65,11 @@ def _curve(axes: Axes, method: str, curve: Curve) -> None:
     """Means over repeats, with two standard errors."""
     apart = 1.04 ** (list(LOOK).index(method) % 7 - 3)  # so that error bars do not hide one another
     repeats = curve.accuracy.shape[1]
-    error = 2 * curve.accuracy.std(axis=1, ddof=1) / np.sqrt(repeats)
+    error = np.zeros(len(curve.epsilons))
+    if repeats > 1 and method != NONE:
+        error = 2 * curve.accuracy.std(axis=1, ddof=1) / np.sqrt(repeats)
     if method == NONE:
-        apart, error = 1.0, np.zeros_like(error)
+        apart = 1.0
     main = method == BUDGET
     axes.errorbar(
         np.array(curve.epsilons) * apart, curve.accuracy.mean(axis=1), error, label=method,

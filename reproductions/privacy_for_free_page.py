@@ -6,6 +6,7 @@ import datetime as dt
 from dataclasses import dataclass
 
 import numpy as np
+import step_sizes
 from conjugate_page import wrapped
 from privacy_for_free_data import Problem
 from privacy_for_free_figures import Found
@@ -22,6 +23,7 @@ from privacy_for_free_measures import (
     OUTPUT,
     RADIUS,
     SGLD_PAPER,
+    SGLD_SAME,
     WANG,
     Curve,
 )
@@ -35,11 +37,13 @@ class Results:
     command: str
     methods: Found
     plain: Found
+    weak: dict[str, step_sizes.Weak]
+    followed: step_sizes.Followed
 
 
 def page(results: Results) -> str:
     """The whole page."""
-    return "\n".join(wrapped(part(results)) for part in (_head, _methods, _plain, _slips))
+    return "\n".join(wrapped(part(results)) for part in (_head, _methods, _plain, _steps, _slips))
 
 
 def _head(results: Results) -> str:
@@ -69,11 +73,14 @@ batches of root N rows for root N passes. What it does not tell, and what was ch
 - OPS needs bounded parameters or a delta. "Everywhere" is `OnePosteriorSample(epsilon, delta)`, a
   Langevin chain private at every step; "in a ball" is `OnePosteriorSample(epsilon,
   truncation={RADIUS:g})`, pure epsilon if its chain converged, with half the paper's temperature.
-  The hybrid begins with the former and takes the accountant's noise.
+  The hybrid begins with the former and takes the accountant's noise. With at most 30 coefficients
+  its second half, like all samplers by gradients, has pilot queries, and its posterior is that of
+  a linear model of all gradients; on Adult it is the chain.
 - Batches are Poisson samples. Predictions are averaged over at most {DRAWS} draws.
 - Budget is `tacit.Budget(epsilon, {DELTA})`: `PrivateNewton`, with intervals
   ([which method when](../logistic-regression.md)).
-- What takes longer is run at fewer epsilons.
+- What takes longer is run at fewer epsilons and less often, on Adult twice: the number of repeats
+  is behind each name.
 """
 
 
@@ -89,7 +96,7 @@ Error bars are two standard errors; in the tables one.
 {tables}
 
 The paper finds that OPS "significantly improves the classification accuracy over OBJPERT". As
-stated there, OPS at 4B against Kifer's:
+stated there, OPS at 4B less Kifer's:
 
 {_claim(results.methods)}
 
@@ -108,13 +115,35 @@ def _plain(results: Results) -> str:
 
 The paper says that SGLD without OPS "often performs equally or slightly worse than the output
 perturbation", for "the curse of numerical constant". Its noise (Algorithm 2, with 128) and the
-accountant's are compared at the same batches and steps: root N rows, N steps. A walk that noise
-would keep from the posterior is run hotter.
+accountant's are compared at the same batches and steps: root N rows, N steps. The former is the
+chain of the paper. The latter has Tacit's pilot queries where there are at most 30 coefficients;
+on Adult it is a chain on a public scale, run hotter where noise would keep it from the posterior.
 
 {tables}
 
 {_gain(results.plain)}
+
+Against output perturbation, accuracy:
+
+{_against_output(results)}
 """
+
+
+def _against_output(results: Results) -> str:
+    """The paper's claim of SGLD, for its own noise and for the accountant's."""
+    lines = []
+    for (problem, curves), (_, plain) in zip(results.methods, results.plain, strict=True):
+        for method in (SGLD_PAPER, SGLD_SAME):
+            cells = [
+                f"{_told(apart, '+')} at epsilon {e:g}"
+                for e, apart in _apart(plain[method], curves[OUTPUT])
+            ]
+            lines.append(f"- {problem.title}, {method}: {'; '.join(cells)}.")
+    return "\n".join(lines)
+
+
+def _steps(results: Results) -> str:
+    return step_sizes.part(results.weak, results.followed)
 
 
 def _slips(results: Results) -> str:
@@ -136,46 +165,51 @@ def _table(problem: Problem, curves: dict[str, Curve]) -> str:
     epsilons = curves[NONE].epsilons
     rows = []
     for method, curve in curves.items():
-        error = curve.accuracy.std(axis=1, ddof=1) / np.sqrt(curve.accuracy.shape[1])
-        cells = {
-            e: f"{m:.4f} ± {s:.4f}"
-            for e, m, s in zip(curve.epsilons, curve.accuracy.mean(axis=1), error, strict=True)
-        }
+        cells = {e: _told(some) for e, some in zip(curve.epsilons, curve.accuracy, strict=True)}
+        name = f"{method} ({curve.accuracy.shape[1]})"
         if method == NONE:
-            cells = {epsilons[0]: f"{curve.accuracy[0].mean():.4f}"}
-        rows.append((method, [cells.get(e, "") for e in epsilons]))
+            name, cells = method, {epsilons[0]: f"{curve.accuracy[0].mean():.4f}"}
+        rows.append((name, [cells.get(e, "") for e in epsilons]))
     heads = [f"epsilon {e:g}" for e in epsilons]
-    repeats = curves[NONE].accuracy.shape[1]
-    return table(problem.title, heads, rows) + f"\n\n{repeats} repeats."
+    return table(f"{problem.title} (repeats)", heads, rows)
+
+
+def _told(values: np.ndarray, sign: str = "") -> str:
+    """A mean and its standard error, which a single repeat does not have."""
+    mean = f"{values.mean():{sign}.4f}"
+    if len(values) < 2:
+        return mean
+    return f"{mean} ± {values.std(ddof=1) / np.sqrt(len(values)):.4f}"
+
+
+def _apart(one: Curve, other: Curve) -> list[tuple[float, np.ndarray]]:
+    """Epsilon and differences in accuracy, where both saw the same rows in the same repeat."""
+    found = []
+    for epsilon, theirs in zip(other.epsilons, other.accuracy, strict=True):
+        if epsilon in one.epsilons:
+            ours = one.accuracy[one.epsilons.index(epsilon)]
+            both = min(len(ours), len(theirs))
+            found.append((epsilon, ours[:both] - theirs[:both]))
+    return found
 
 
 def gaps(curves: dict[str, Curve], other: str) -> list[tuple[float, float, float]]:
-    """Epsilon, how much more accurate Budget is than another method, and the standard error.
-
-    Both saw the same rows in the same repeat.
-    """
-    ours, theirs = curves[BUDGET], curves[other]
-    found = []
-    for epsilon, values in zip(theirs.epsilons, theirs.accuracy, strict=True):
-        if epsilon in ours.epsilons:
-            apart = ours.accuracy[ours.epsilons.index(epsilon)][: len(values)] - values
-            error = apart.std(ddof=1) / np.sqrt(len(apart))
-            found.append((epsilon, float(apart.mean()), float(error)))
-    return found
+    """Epsilon, how much more accurate Budget is than another method, and the standard error."""
+    return [
+        (epsilon, float(apart.mean()), float(apart.std(ddof=1) / np.sqrt(len(apart))))
+        for epsilon, apart in _apart(curves[BUDGET], curves[other])
+        if len(apart) > 1
+    ]
 
 
 def _claim(found: Found) -> str:
     """Whether the paper's OPS beats the paper's objective perturbation, epsilon by epsilon."""
     lines = []
     for problem, curves in found:
-        ours, theirs = curves[WANG], curves[KIFER]
-        cells = []
-        for epsilon, values in zip(ours.epsilons, ours.accuracy, strict=True):
-            if epsilon not in theirs.epsilons:
-                continue
-            apart = values - theirs.accuracy[theirs.epsilons.index(epsilon)]
-            error = apart.std(ddof=1) / np.sqrt(len(apart))
-            cells.append(f"{apart.mean():+.4f} ± {error:.4f} at epsilon {epsilon:g}")
+        cells = [
+            f"{_told(apart, '+')} at epsilon {e:g}"
+            for e, apart in _apart(curves[WANG], curves[KIFER])
+        ]
         lines.append(f"- {problem.title}: {'; '.join(cells)}.")
     return "\n".join(lines)
 
