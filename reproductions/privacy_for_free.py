@@ -23,6 +23,7 @@ from privacy_for_free_measures import (
     BUDGET,
     HYBRID,
     KIFER,
+    KIFER_TWICE,
     NONE,
     OBJECTIVE,
     OPS,
@@ -36,9 +37,9 @@ from privacy_for_free_page import Results, page
 from war_logs_data import shared_data
 
 DOCS = Path(__file__).parent.parent / "docs" / "reproductions"
-COMPARED = (NONE, KIFER, WANG, OUTPUT, OBJECTIVE, BALL, OPS, HYBRID, BUDGET)
-PLAIN = (NONE, SGLD_PAPER, SGLD_SAME)
-SLOW = (BALL, WANG, HYBRID, *PLAIN[1:])
+COMPARED = (NONE, KIFER, KIFER_TWICE, WANG, OUTPUT, OBJECTIVE, BALL, OPS, HYBRID, BUDGET)
+PLAIN = (NONE, OUTPUT, SGLD_PAPER, SGLD_SAME)
+SLOW = (BALL, WANG, HYBRID, SGLD_PAPER, SGLD_SAME)
 
 
 @dataclass(frozen=True)
@@ -49,8 +50,8 @@ class Size:
     few: tuple[float, ...] = (0.01, 0.1, 1.0, 10.0)  # for what takes longer
     adult: tuple[float, ...] = (0.01, 0.1, 0.5, 1.0, 2.0, 10.0)
     repeats: int = 10
-    slow: int = 5  # repeats of what takes longer; of the rest on Adult
-    slowest: int = 2  # of what takes longer on Adult
+    slow: int = 3  # repeats of what takes longer; of the rest on Adult
+    slowest: int = 1  # of what takes longer on Adult
     rows: int = 5000  # of the two normals
     scheduled: tuple[float, ...] = (1.0, 10.0)  # epsilons for schedules of step sizes
     schedules: int = 3  # repeats of these

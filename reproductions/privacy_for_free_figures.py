@@ -14,6 +14,7 @@ from privacy_for_free_measures import (
     BUDGET,
     HYBRID,
     KIFER,
+    KIFER_TWICE,
     NONE,
     OBJECTIVE,
     OPS,
@@ -24,10 +25,11 @@ from privacy_for_free_measures import (
     Curve,
 )
 
-# Okabe and Ito's colours, which the colour-blind can tell apart
+# Okabe and Ito's colours, which the colour-blind can tell apart, and two of Tol's for Kifer's
 LOOK = {
     NONE: {"color": "#000000", "ls": ":", "marker": ""},
-    KIFER: {"color": "#777777", "ls": "-.", "marker": "P"},
+    KIFER: {"color": "#332288", "ls": "-.", "marker": "P"},
+    KIFER_TWICE: {"color": "#A59BD8", "ls": "-.", "marker": "X"},
     WANG: {"color": "#777777", "ls": "--", "marker": "*"},
     OUTPUT: {"color": "#CC79A7", "ls": "--", "marker": "x"},
     OBJECTIVE: {"color": "#0072B2", "ls": "--", "marker": "D"},

@@ -192,7 +192,7 @@ should be.
 
 ## Step sizes: constant, polynomial, phase transition
 
-SGLD on the two normals, {found.steps} steps of all rows, draws of the chain itself
+SGLD on the two normals, {found.steps:,} steps of all rows, draws of the chain itself
 (`noise="plugin"`). The distance of the means from the posterior without privacy and the ratio of
 standard deviations, both in those of the latter (root mean square over coefficients; 0 and 1 would
 be right); means of {repeats} repeats. The polynomial begins at the longest step of the default.
@@ -200,8 +200,9 @@ be right); means of {repeats} repeats. The polynomial begins at the longest step
 {table("distance, ratio", settings, followed_rows)}
 
 Accuracies are between {accuracies.min():.3f} and {accuracies.max():.3f}: they do not tell. A phase
-transition does what the paper says, from optimising to sampling, and its last steps are too short
-to sample: where noise limits them its draws are too narrow. Without pilot queries no schedule
+transition begins hot and ends with less noise than a sampler needs, as the paper says; but its last
+steps are too short to get around, so that its draws are too narrow where noise limits its steps.
+Without pilot queries no schedule
 reaches the posterior in so many steps, whose length a bound on the curvature limits. Tacit's
 default is a constant, and its posterior with pilot queries is not that of the chain.
 """
