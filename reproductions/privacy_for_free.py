@@ -39,6 +39,7 @@ from war_logs_data import shared_data
 DOCS = Path(__file__).parent.parent / "docs" / "reproductions"
 COMPARED = (NONE, KIFER, KIFER_TWICE, WANG, OUTPUT, OBJECTIVE, BALL, OPS, HYBRID, BUDGET)
 PLAIN = (NONE, OUTPUT, SGLD_PAPER, SGLD_SAME)
+FAST = (OUTPUT, OBJECTIVE)
 SLOW = (BALL, WANG, HYBRID, SGLD_PAPER, SGLD_SAME)
 
 
@@ -50,11 +51,11 @@ class Size:
     few: tuple[float, ...] = (0.01, 0.1, 1.0, 10.0)  # for what takes longer
     adult: tuple[float, ...] = (0.01, 0.1, 0.5, 1.0, 2.0, 10.0)
     repeats: int = 10
-    slow: int = 3  # repeats of what takes longer; of the rest on Adult
-    slowest: int = 1  # of what takes longer on Adult
+    slow: int = 3  # repeats of what takes longer
+    on_adult: int = 1  # repeats there, but of what is fast: only the noise differs
     rows: int = 5000  # of the two normals
     scheduled: tuple[float, ...] = (1.0, 10.0)  # epsilons for schedules of step sizes
-    schedules: int = 3  # repeats of these
+    schedules: int = 2  # repeats of these
     steps: int = 1000
     command: str = "python reproductions/privacy_for_free.py --kept scores.json"
 
@@ -67,7 +68,7 @@ class Size:
     def repeats_of(self, problem: data.Problem, method: str) -> int:
         """How often one method is fitted at an epsilon."""
         if problem.name == "adult":
-            return self.slowest if method in SLOW else self.slow
+            return self.repeats if method in FAST else self.on_adult
         return self.slow if method in SLOW else self.repeats
 
 
