@@ -63,6 +63,8 @@ def perplexities(path: Path, one: Found) -> None:
 def _curve(axes: Axes, one: Found, method: str, what: str) -> None:
     """Means over seeds and, where it is known, their standard deviation."""
     epsilons, values = one.curve(method, what)
+    if not epsilons:
+        return
     spread = one.curve(method, "spread")[1] if what == "completion" else None
     wide = 2.4 if method == OURS else 1.5
     axes.errorbar(

@@ -114,7 +114,8 @@ def _curve(one: Found, drawn: bool) -> str:
             if what == "completion" and method != UNIGRAM:
                 for e, spread in zip(*one.curve(method, "spread"), strict=True):
                     told |= {e: f"{told[e]} ± {spread:,.0f}"} if e in told else {}
-            rows.append((method, [told.get(e, "") for e in one.epsilons]))
+            if told:
+                rows.append((method, [told.get(e, "") for e in one.epsilons]))
         tables.append(table(label, heads, rows))
     title = one.corpus.title
     picture = f"![Perplexity against epsilon, {title}](vips-{one.corpus.name}.png)\n\n"
