@@ -16,12 +16,14 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # small matrices: more threa
 
 import privacy_for_free_data as data
 import privacy_for_free_figures as figures
+import step_sizes
 from kept import Kept
 from privacy_for_free_measures import (
     BALL,
     BUDGET,
     HYBRID,
     KIFER,
+    KIFER_TWICE,
     NONE,
     OBJECTIVE,
     OPS,
@@ -35,9 +37,10 @@ from privacy_for_free_page import Results, page
 from war_logs_data import shared_data
 
 DOCS = Path(__file__).parent.parent / "docs" / "reproductions"
-COMPARED = (NONE, KIFER, WANG, OUTPUT, OBJECTIVE, BALL, OPS, HYBRID, BUDGET)
-PLAIN = (NONE, SGLD_PAPER, SGLD_SAME)
-SLOW = (BALL, WANG, HYBRID, *PLAIN[1:])
+COMPARED = (NONE, KIFER, KIFER_TWICE, WANG, OUTPUT, OBJECTIVE, BALL, OPS, HYBRID, BUDGET)
+PLAIN = (NONE, OUTPUT, SGLD_PAPER, SGLD_SAME)
+FAST = (OUTPUT, OBJECTIVE)
+SLOW = (BALL, WANG, HYBRID, SGLD_PAPER, SGLD_SAME)
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,12 @@ class Size:
     few: tuple[float, ...] = (0.01, 0.1, 1.0, 10.0)  # for what takes longer
     adult: tuple[float, ...] = (0.01, 0.1, 0.5, 1.0, 2.0, 10.0)
     repeats: int = 10
+    slow: int = 3  # repeats of what takes longer
+    on_adult: int = 1  # repeats there, but of what is fast: only the noise differs
     rows: int = 5000  # of the two normals
+    scheduled: tuple[float, ...] = (1.0, 10.0)  # epsilons for schedules of step sizes
+    schedules: int = 2  # repeats of these
+    steps: int = 1000
     command: str = "python reproductions/privacy_for_free.py --kept scores.json"
 
     def of(self, problem: data.Problem, method: str) -> tuple[float, ...]:
@@ -57,9 +65,16 @@ class Size:
             return self.few
         return self.adult if problem.name == "adult" else self.epsilons
 
+    def repeats_of(self, problem: data.Problem, method: str) -> int:
+        """How often one method is fitted at an epsilon."""
+        if problem.name == "adult":
+            return self.repeats if method in FAST else self.on_adult
+        return self.slow if method in SLOW else self.repeats
+
 
 QUICK = Size(
-    epsilons=(0.1, 10.0), few=(0.1, 10.0), repeats=2, rows=800,
+    epsilons=(0.1, 10.0), few=(0.1, 10.0), repeats=2, slow=2, rows=800,
+    scheduled=(10.0,), schedules=1, steps=100,
     command="python reproductions/privacy_for_free.py --quick",
 )  # fmt: skip
 
@@ -75,10 +90,15 @@ def reproduce(folder: Path, size: Size, real: list[data.Problem], kept: Kept) ->
             curves = {}
             for method in methods:
                 epsilons = size.of(problem, method)
-                curves[method] = measure(problem, method, epsilons, size.repeats, kept, _say)
+                repeats = size.repeats_of(problem, method)
+                curves[method] = measure(problem, method, epsilons, repeats, kept, _say)
             found.append((problem, curves))
         both.append(found)
-    results = Results(size.command, *both)
+    weak = {how: step_sizes.weak_convergence(how) for how in step_sizes.HOW}
+    followed = step_sizes.schedules(
+        problems[0], size.scheduled, size.schedules, size.steps, kept
+    )  # fmt: skip
+    results = Results(size.command, *both, weak, followed)
     figures.accuracies(folder / "privacy-for-free-methods.png", results.methods)
     figures.accuracies(folder / "privacy-for-free-sgld.png", results.plain)
     (folder / "privacy-for-free.md").write_text(page(results))

@@ -14,6 +14,7 @@ from privacy_for_free_measures import (
     BUDGET,
     HYBRID,
     KIFER,
+    KIFER_TWICE,
     NONE,
     OBJECTIVE,
     OPS,
@@ -24,10 +25,11 @@ from privacy_for_free_measures import (
     Curve,
 )
 
-# Okabe and Ito's colours, which the colour-blind can tell apart
+# Okabe and Ito's colours, which the colour-blind can tell apart, and two of Tol's for Kifer's
 LOOK = {
     NONE: {"color": "#000000", "ls": ":", "marker": ""},
-    KIFER: {"color": "#777777", "ls": "-.", "marker": "P"},
+    KIFER: {"color": "#332288", "ls": "-.", "marker": "P"},
+    KIFER_TWICE: {"color": "#A59BD8", "ls": "-.", "marker": "X"},
     WANG: {"color": "#777777", "ls": "--", "marker": "*"},
     OUTPUT: {"color": "#CC79A7", "ls": "--", "marker": "x"},
     OBJECTIVE: {"color": "#0072B2", "ls": "--", "marker": "D"},
@@ -65,9 +67,11 @@ def _curve(axes: Axes, method: str, curve: Curve) -> None:
     """Means over repeats, with two standard errors."""
     apart = 1.04 ** (list(LOOK).index(method) % 7 - 3)  # so that error bars do not hide one another
     repeats = curve.accuracy.shape[1]
-    error = 2 * curve.accuracy.std(axis=1, ddof=1) / np.sqrt(repeats)
+    error = np.zeros(len(curve.epsilons))
+    if repeats > 1 and method != NONE:
+        error = 2 * curve.accuracy.std(axis=1, ddof=1) / np.sqrt(repeats)
     if method == NONE:
-        apart, error = 1.0, np.zeros_like(error)
+        apart = 1.0
     main = method == BUDGET
     axes.errorbar(
         np.array(curve.epsilons) * apart, curve.accuracy.mean(axis=1), error, label=method,

@@ -70,6 +70,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=DOCS, help="folder of page and pictures")
     parser.add_argument("--data", type=Path, help="folder that holds wikipedia_bow")
     parser.add_argument("--documents", type=int, help="of Wikipedia, for the curve")
+    parser.add_argument("--curve", action="store_true", help="those documents alone: no other fits")
     parser.add_argument("--kept", type=Path, help="a file that keeps scores: a run can be resumed")
     parser.add_argument("--page", action="store_true", help="fit nothing: show what is kept")
     given = parser.parse_args()
@@ -80,6 +81,8 @@ def main() -> None:
     size = QUICK if given.quick else Size()
     if len(real) > 1:
         size = replace(size, command=f"{size.command} --documents {given.documents}")
+        if given.curve:
+            size, real = replace(size, command=f"{size.command} --curve"), real[1:]
     reproduce(given.output, size, real, Kept.load(given.kept), fit=not given.page)
 
 

@@ -43,12 +43,11 @@ def perplexities(path: Path, one: Found) -> None:
     panels = figure.subplots(1, 2, sharey=True)
     for axes, (what, label) in zip(panels, MEASURES.items(), strict=True):
         for method, look in LOOK.items():
-            wide = 2.4 if method == OURS else 1.5
             if method in EXACT:
                 for value in one.curve(method, what)[1][:1]:
-                    axes.axhline(value, label=method, lw=wide, **look)
+                    axes.axhline(value, label=method, lw=1.5, **look)
             else:
-                axes.plot(*one.curve(method, what), label=method, lw=wide, ms=5, **look)
+                _curve(axes, one, method, what)
         axes.set(xscale="log", yscale="log", xlabel="ε", title=label)
         axes.xaxis.set_major_locator(FixedLocator(list(one.epsilons)))
         axes.xaxis.set_minor_locator(NullLocator())
@@ -59,6 +58,19 @@ def perplexities(path: Path, one: Found) -> None:
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
     figure.savefig(path, dpi=110, metadata={"Software": None})
+
+
+def _curve(axes: Axes, one: Found, method: str, what: str) -> None:
+    """Means over seeds and, where it is known, their standard deviation."""
+    epsilons, values = one.curve(method, what)
+    if not epsilons:
+        return
+    spread = one.curve(method, "spread")[1] if what == "completion" else None
+    wide = 2.4 if method == OURS else 1.5
+    axes.errorbar(
+        epsilons, values, spread, label=method, lw=wide, elinewidth=1, capsize=2, ms=5,
+        **LOOK[method],
+    )  # fmt: skip
 
 
 def _ticks(axes: Axes, one: Found) -> None:

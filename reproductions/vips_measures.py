@@ -29,15 +29,18 @@ PAPER = "paper: moments accountant, S = n/20"
 SMALL = "paper: moments accountant, S = n/80"
 STRONG = "paper: strong composition, S = n/20"
 UNCLIPPED = "paper: no clipping, S = n/20"
+AVERAGED = "not the paper: S = n/20, negatives of the average to zero"
 OURS = "Tacit: VIPS by default"
 EXACT = (UNIGRAM, NONE, NONE_PAPER)  # epsilon does not matter
-PRIVATE = (PAPER, OURS, STRONG, UNCLIPPED, SMALL)
+PRIVATE = (PAPER, OURS, STRONG, UNCLIPPED, SMALL, AVERAGED)
 
 
-def _paper(epsilon: float, size: int, accountant: Any = "rdp", steps: int = STEPS) -> tacit.VIPS:
+def _paper(
+    epsilon: float, size: int, accountant: Any = "rdp", steps: int = STEPS, every: bool = True
+) -> tacit.VIPS:
     # Negatives to zero in every step, as the paper has it.
     batches = _batches(size, steps)
-    return tacit.VIPS(epsilon, DELTA, accountant=accountant, clamp_steps=True, **batches)
+    return tacit.VIPS(epsilon, DELTA, accountant=accountant, clamp_steps=every, **batches)
 
 
 def _batches(size: int, steps: int) -> dict[str, Any]:
@@ -56,6 +59,7 @@ def posterior(corpus: Corpus, method: str, epsilon: float, seed: int) -> Any:
         SMALL: lambda: (theirs, _paper(epsilon, size, steps=SMALLER)),
         STRONG: lambda: (theirs, _paper(epsilon, size, "strong")),
         UNCLIPPED: lambda: (theirs, _paper(epsilon, size)),
+        AVERAGED: lambda: (theirs, _paper(epsilon, size, every=False)),
         OURS: lambda: (tacit.LDA(corpus.topics), tacit.VIPS(epsilon, DELTA)),
     }[method]()
     noise = {} if method == OURS else {"noise": "plugin"}

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import war_logs_data as data
 import war_logs_figures as figures
-from war_logs_maps import map_states
+from war_logs_maps import Maps, Profiles, map_states
 from war_logs_measures import Effort, held_out, vary
-from war_logs_page import Results, page
+from war_logs_page import Results, maps_and_profiles, page
 
 DOCS = Path(__file__).parent.parent / "docs" / "reproductions"
 
@@ -43,9 +43,8 @@ QUICK = Size(
 )  # fmt: skip
 
 
-def reproduce(folder: Path, size: Size, real: data.Panel | None = None) -> Results:
-    """Runs everything, draws the pictures and writes the page."""
-    folder.mkdir(parents=True, exist_ok=True)
+def simulated(size: Size) -> tuple[list[data.Panel], list[tuple[data.Panel, int]]]:
+    """Panels for cells that are not seen, and others with their number of states for maps."""
     small = {"regions": size.regions, "months": size.small_months, "entries": 58}
     large = {"regions": size.regions, "months": size.large_months, "entries": size.large_entries}
     panels = [
@@ -59,10 +58,32 @@ def reproduce(folder: Path, size: Size, real: data.Panel | None = None) -> Resul
         (data.simulated("small", panels[0].title, states=3, separation=0.4, seed=3, **small), 3),
         (data.simulated("large", panels[1].title, states=2, separation=0.1, seed=4, **large), 2),
     ]
+    return panels, mapped
+
+
+def map_all(
+    folder: Path, size: Size, mapped: list[tuple[data.Panel, int]], real: data.Panel | None
+) -> list[tuple[Maps, Profiles]]:
+    """Maps and profiles at one epsilon, with their pictures."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if real is not None:
+        mapped = [*mapped, (real, 2), (real, 3)]
+    found = [map_states(panel, states, size.effort) for panel, states in mapped]
+    maps = [both[0] for both in found]
+    figures.state_maps(folder / "war-logs-maps-simulated.png", maps[:2])
+    figures.profiles(folder / "war-logs-profiles-simulated.png", found[0][1])
+    if real is not None:
+        figures.state_maps(folder / "war-logs-maps-real.png", maps[2:])
+        figures.profiles(folder / "war-logs-profiles-real.png", found[2][1])
+    return found
+
+
+def reproduce(folder: Path, size: Size, real: data.Panel | None = None) -> Results:
+    """Runs everything, draws the pictures and writes the page."""
+    panels, mapped = simulated(size)
+    drawn = map_all(folder, size, mapped, real)
     if real is not None:
         panels.append(real)
-        mapped += [(real, 2), (real, 3)]
-    drawn = [map_states(panel, states, size.effort) for panel, states in mapped]
     found = [
         held_out(
             panel, size.epsilons, size.splits, size.ops_splits, size.effort, say=_say
@@ -73,21 +94,10 @@ def reproduce(folder: Path, size: Size, real: data.Panel | None = None) -> Resul
     results = Results(
         size.command, size.splits, size.ops_splits, size.effort, panels, found, drawn, varied
     )
-    draw(folder, results)
-    (folder / "war-logs.md").write_text(page(results))
-    return results
-
-
-def draw(folder: Path, results: Results) -> None:
-    """All pictures."""
-    maps = [both[0] for both in results.mapped]
     figures.likelihoods(folder / "war-logs-likelihood.png", results.found)
     figures.occupied(folder / "war-logs-occupied.png", results.found)
-    figures.state_maps(folder / "war-logs-maps-simulated.png", maps[:2])
-    figures.profiles(folder / "war-logs-profiles-simulated.png", results.mapped[0][1])
-    if len(maps) > 2:
-        figures.state_maps(folder / "war-logs-maps-real.png", maps[2:])
-        figures.profiles(folder / "war-logs-profiles-real.png", results.mapped[2][1])
+    (folder / "war-logs.md").write_text(page(results))
+    return results
 
 
 def _say(words: str) -> None:
@@ -104,6 +114,10 @@ def main() -> None:
         help="a study file with an HMM analysis: its table in place of the declassified reports. "
         "For data that you may look at: pages and pictures are NOT private",
     )  # fmt: skip
+    parser.add_argument(
+        "--maps", action="store_true",
+        help="maps and profiles alone: their pictures, and on standard output their text",
+    )  # fmt: skip
     given = parser.parse_args()
     if given.study:
         real = data.from_study(given.study)
@@ -112,7 +126,12 @@ def main() -> None:
         real = data.declassified(folder)
         if real is None:
             _say(f"No {data.SIGACTS} in {folder}: simulated panels only.")
-    reproduce(given.output, QUICK if given.quick else Size(), real)
+    size = QUICK if given.quick else Size()
+    if given.maps:
+        found = map_all(given.output, size, simulated(size)[1], real)
+        sys.stdout.write(maps_and_profiles(found, size.effort) + "\n")
+    else:
+        reproduce(given.output, size, real)
 
 
 if __name__ == "__main__":

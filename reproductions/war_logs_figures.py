@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, NullLocator
-from war_logs_maps import Maps, Profiles
+from war_logs_maps import LAST, Maps, Profiles
 from war_logs_measures import (
     AWARE,
     AWARE_PURE,
@@ -155,7 +155,7 @@ def state_maps(path: Path, columns: list[Maps]) -> None:
 
 
 def profiles(path: Path, found: Profiles) -> None:
-    """Figures 4 and 5: what each state is like."""
+    """Figures 4 and 5, and OPS as in supplement Figures 4 and 6: what each state is like."""
     features = list(found.levels)
     sizes = [len(found.levels[name]) for name in features]
     figure = Figure(
@@ -165,7 +165,8 @@ def profiles(path: Path, found: Profiles) -> None:
     grid = figure.subplots(
         len(features), found.states, squeeze=False, sharex="col", height_ratios=sizes
     )
-    widest = min(1.0, 1.08 * max(high.max() for _, _, high in found.aware.values()))
+    ends = [high for _, _, high in found.aware.values()] + [*found.paper.values()]
+    widest = min(1.0, 1.08 * max(values.max() for values in [*ends, *found.ops.values()]))
     for i, name in enumerate(features):
         labels = found.levels[name]
         for k in range(found.states):
@@ -175,6 +176,7 @@ def profiles(path: Path, found: Profiles) -> None:
             axes.hlines(at, low, high, color=BLACK, lw=1.6)
             axes.plot(found.plain[name][k], at, "|", color=BLACK, ms=9, mew=1.2)
             axes.plot(found.paper[name][k], at, "D", ms=4, mfc="none", mec=ORANGE, mew=1.3)
+            axes.plot(found.ops[name][k], at, "^", ms=4.5, mfc="none", mec=BLACK, mew=1.1)
             axes.set(ylim=(len(labels) - 0.5, -0.5), xlim=(0, widest))
             flag = len(labels) == 1
             named = [name.replace("_", " ")] if flag else labels
@@ -191,8 +193,9 @@ def profiles(path: Path, found: Profiles) -> None:
         Patch(color="#999999", label="Tacit: noise-aware mean"),
         Line2D([], [], color=BLACK, lw=1.6, label="its 90% interval"),
         Line2D([], [], color=ORANGE, marker="D", mfc="none", ls="", label="paper: Laplace"),
+        Line2D([], [], color=BLACK, marker="^", mfc="none", ls="", label=LAST),
         Line2D([], [], color=BLACK, marker="|", ms=9, ls="", label=found.plain_name),
     ]
-    figure.legend(handles=keys, loc="outside lower center", ncols=4, frameon=False, fontsize=9)
+    figure.legend(handles=keys, loc="outside lower center", ncols=3, frameon=False, fontsize=9)
     figure.suptitle(found.title, fontsize=11)
     _save(figure, path)

@@ -54,8 +54,10 @@ class Profiles:
     plain_name: str
     plain: dict[str, np.ndarray]
     paper: dict[str, np.ndarray]
+    ops: dict[str, np.ndarray]  # of the last sweep
     aware: dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]]  # mean, low, high
     share: np.ndarray  # of the cells
+    apart: dict[str, float]  # total variation distance from the plain ones, a mean over states
 
 
 def ops_sweeps(
@@ -147,21 +149,29 @@ def _profiles(
     order: dict[str, np.ndarray],
     share: np.ndarray,
 ) -> Profiles:
-    levels, plain, paper, aware = {}, {}, {}, {}
+    kept = (NONE, PAPER, LAST, AWARE)
+    levels, aware = {}, {}
+    shown: dict[str, dict[str, np.ndarray]] = {method: {} for method in kept}
+    distances: dict[str, list[float]] = {method: [] for method in fitted if method != NONE}
     for name in panel.features:
         variable = f"emission_{name}"
-        mean = {m: fitted[m].mean(variable)[order[m]] for m in (NONE, PAPER, AWARE)}
+        mean = {m: one.mean(variable)[order[m]] for m, one in fitted.items()}
+        for method, found in distances.items():
+            found.append(float(np.abs(mean[method] - mean[NONE]).sum(axis=1).mean() / 2))
         low, high = (some[order[AWARE]] for some in fitted[AWARE].interval(0.9, variable))
         # The levels that matter in some state, the most probable first.
         most = np.argsort(-mean[AWARE].max(axis=0), kind="stable")[:8]
         if _is_flag(panel, name):
             most = np.array([1])
         levels[name] = [str(panel.levels[name][j]) for j in most]
-        plain[name], paper[name] = mean[NONE][:, most], mean[PAPER][:, most]
-        aware[name] = mean[AWARE][:, most], low[:, most], high[:, most]
+        for method in kept:
+            shown[method][name] = mean[method][:, most]
+        aware[name] = shown[AWARE][name], low[:, most], high[:, most]
     title = f"{panel.title}: {states} states, ε = {EPSILON:g}"
     taken = np.bincount(share.argmax(axis=2).ravel(), minlength=states) / share[..., 0].size
-    return Profiles(title, states, levels, NONE, plain, paper, aware, taken)
+    apart = {method: float(np.mean(found)) for method, found in distances.items()}
+    plain, paper, ops = (shown[method] for method in (NONE, PAPER, LAST))
+    return Profiles(title, states, levels, NONE, plain, paper, ops, aware, taken, apart)
 
 
 def _is_flag(panel: Panel, name: str) -> bool:
