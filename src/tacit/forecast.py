@@ -18,6 +18,7 @@ from tacit.spec.budget import Budget
 from tacit.spec.columns import Categorical, Column, Integer, Real, Time
 from tacit.spec.errors import InferenceWarning, ModelError
 from tacit.spec.mechanisms import Exact, Gaussian, Laplace
+from tacit.spec.periods import period_begin
 from tacit.spec.schema import Schema
 
 if TYPE_CHECKING:
@@ -339,7 +340,7 @@ class _Guess:
                 # As evenly as whole rows allow, so that a guess of .1 is .1.
                 ends = np.rint(np.cumsum(shares) * rows).astype(int)
                 codes = np.searchsorted(ends, np.arange(rows), side="right")
-                cells = [_dated(label) if isinstance(column, Time) else label for label in labels]
+                cells = _begins(column) if isinstance(column, Time) else list(labels)
                 chosen = np.minimum(codes, len(labels) - 1)
                 return np.array(cells, dtype=object)[rng.permutation(chosen)]
             case Integer() | Real():
@@ -453,7 +454,6 @@ def _mean_and_sd(name: str, guess: Any) -> tuple[float, float | None]:
     return float(mean), None if sd is None else float(sd)
 
 
-def _dated(label: Any) -> str:
-    """A date in the period of this label."""
-    text = str(label)
-    return text + "-01-01"[len(text) - 4 :] if len(text) in (4, 7) else text
+def _begins(column: Time) -> list[Any]:
+    """A moment in each period, whatever format the column's texts have."""
+    return [period_begin(n, column.every) for n in range(column.first, column.last + 1)]

@@ -61,6 +61,7 @@ class Section:
     price: str
     certificate: list[str]
     assumptions: tuple[str, ...]
+    missing: tuple[str, ...]
 
 
 def write(
@@ -149,6 +150,10 @@ def _section(
     ]
     certificate = posterior.certificate
     noted = tuple(text for text in certificate.assumptions if not text.startswith("warning: "))
+    # On the certificate where nothing is known of them; here where something is.
+    lacking = tuple(
+        opening(str(each)) for each in posterior.releases[-1].missing() if not each.replaced
+    )
     return Section(
         name=name,
         question=asked or question(posterior),
@@ -162,6 +167,7 @@ def _section(
         price=certificate.data if certificate.data != "private" else _cost(posterior),
         certificate=translated(certificate, posterior.releases[0].schema),
         assumptions=noted,
+        missing=lacking,
     )
 
 

@@ -54,22 +54,33 @@ def period_number(text: str, every: Period) -> int:
             return 24 * begin.toordinal() + begin.hour
 
 
-def period_label(number: int, every: Period) -> str:
-    """The label of a period: 2004, 2004-Q4, 2004-11, 2004-W45, 2004-11-03 or 2004-11-03T07."""
+def period_begin(number: int, every: Period) -> dt.datetime:
+    """The moment at which a period begins."""
     match every:
         case "year":
-            return f"{number:04d}"
+            return dt.datetime(number, 1, 1)
         case "quarter":
-            return f"{number // 4:04d}-Q{number % 4 + 1}"
+            return dt.datetime(number // 4, 3 * (number % 4) + 1, 1)
         case "month":
-            return f"{number // 12:04d}-{number % 12 + 1:02d}"
+            return dt.datetime(number // 12, number % 12 + 1, 1)
         case "week":
-            year, week, _ = dt.date.fromordinal(7 * number + 1).isocalendar()
-            return f"{year:04d}-W{week:02d}"
+            return dt.datetime.fromordinal(7 * number + 1)
         case "day":
-            return dt.date.fromordinal(number).isoformat()
+            return dt.datetime.fromordinal(number)
         case "hour":
-            return f"{dt.date.fromordinal(number // 24).isoformat()}T{number % 24:02d}"
+            return dt.datetime.fromordinal(number // 24).replace(hour=number % 24)
+
+
+def period_label(number: int, every: Period) -> str:
+    """The label of a period: 2004, 2004-Q4, 2004-11, 2004-W45, 2004-11-03 or 2004-11-03T07."""
+    begin = period_begin(number, every)
+    match every:
+        case "quarter":
+            return f"{begin.year:04d}-Q{number % 4 + 1}"
+        case "week":
+            year, week, _ = begin.isocalendar()
+            return f"{year:04d}-W{week:02d}"
+    return begin.isoformat()[: {"year": 4, "month": 7, "day": 10, "hour": 13}[every]]
 
 
 def check_format(format_: object, every: Period, column: str) -> None:
