@@ -232,7 +232,7 @@ def _public(module: Any) -> list[Any]:
         for name, each in vars(module).items()
         if not name.startswith("_")
         and (inspect.isfunction(each) or inspect.isclass(each))
-        and each.__module__ == module.__name__
+        and each.__module__.startswith(module.__name__)
     )
     found = [getattr(module, name) for name in names]
     return [each for each in found if callable(each) and _sentence(each)]
