@@ -48,7 +48,7 @@ cover: $(STAMP)
 # The documentation site, in site/: open site/index.html. A warning is an error, and no network is needed.
 docs: $(STAMP)
 	$(BIN)/python tools/reference_pages.py
-	NO_COLOR=1 $(BIN)/zensical build --clean --strict
+	$(BIN)/zensical build --clean --strict
 
 # Attacks at full size; the result is committed under docs/.
 audit: $(STAMP)

@@ -1,6 +1,5 @@
 """The documentation site builds without a warning, is whole, and says what the code says."""
 
-import os
 import re
 import runpy
 import shutil
@@ -58,12 +57,12 @@ def test_the_site_builds_strictly_and_loads_nothing_from_elsewhere(tmp_path):
     built = subprocess.run(
         [sys.executable, "-m", "zensical", "build", "--clean", "--strict"],
         cwd=tmp_path,
-        env={**os.environ, "NO_COLOR": "1"},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert built.returncode == 0, built.stdout + built.stderr
+    said = re.sub(r"\x1b\[[0-9;]*m", "", built.stdout + built.stderr)  # without colours
+    assert built.returncode == 0, said
     pages = sorted((tmp_path / "site").rglob("*.html"))
     assert len(pages) > 40
     for page in pages:
