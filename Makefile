@@ -7,7 +7,7 @@ STAMP := .venv/.filled
 # What is skipped is shown with its reason.
 PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal -rs
 
-.PHONY: setup demo test test-browser check cover slow lint audit bench reproduce calibration mechanisms clean
+.PHONY: setup demo test test-browser check cover slow lint docs audit bench reproduce calibration mechanisms clean
 
 setup: $(STAMP)
 
@@ -44,6 +44,11 @@ check: lint
 # Which lines the tests run. Tracing takes as long again as the tests themselves.
 cover: $(STAMP)
 	$(PYTEST) --cov --cov-report=term
+
+# The documentation site, in site/: open site/index.html. A warning is an error, and no network is needed.
+docs: $(STAMP)
+	$(BIN)/python tools/reference_pages.py
+	$(BIN)/zensical build --clean --strict
 
 # Attacks at full size; the result is committed under docs/.
 audit: $(STAMP)

@@ -48,8 +48,9 @@ HEAD = """\
 A 90% interval should contain the truth 90% of the time. For each row of the table {repeats}
 probabilities were drawn from the uniform prior; the counts of n rows were simulated from each,
 released once with the wall's noise under Laplace(epsilon), and fitted twice: with the default,
-noise-aware posterior, and with the papers' plug-in projection (`noise="plugin"`), which believes
-the noisy counts. The standard error of a coverage near 90% is {error:.1f} points.
+noise-aware posterior, and with the plug-in (`noise="plugin"`), which projects the noisy counts onto
+the valid range and takes them for the true ones. The standard error of a coverage near 90% is
+{error:.1f} points.
 
 `{command}`, {date}.
 
@@ -61,8 +62,8 @@ TAIL = """
 The plug-in interval is too narrow wherever the noise is not small beside n. The noise-aware one is
 calibrated where n is public and every row has a value: there prior and noise are all there is.
 Where n is secret (add_remove) the simulation has one fixed n, which a weak prior on n can only meet
-on average, and a column that might have missing values, but has none, sits at the edge of what is
-believed about missing values: hence the deviations of a point or two under epsilon 0.1.
+on average. A column that might have missing values, but has none, is at the boundary of the prior
+of missing values: coverage is off by a point or two at epsilon 0.1.
 """
 
 

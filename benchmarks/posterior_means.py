@@ -177,7 +177,7 @@ prior, n rows from each, replace_one with n public, {repeats} repeats; the same 
 
 - **Tacit**: the model's own query under `Laplace(epsilon)`, its noise-aware posterior mean.
 - **papers**: every statistic gets Laplace noise of scale S / epsilon, S the sum of the widths of
-  all statistics' ranges; the noisy statistics are projected onto the valid range and believed
+  all statistics' ranges; the noisy statistics are projected onto the valid range and taken as exact
   (`noise="plugin"`). For counts S = 2 on every cell, both cells of a Bernoulli column too. With
   columns scaled to [-1, 1] S = 2 for a sum, 2 + 1 for a sum and a square, 2 + 2 + 1 + 1 + 2 = 8 for
   two columns with their products. The update is by the model's own likelihood, which knows of the

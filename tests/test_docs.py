@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -44,14 +45,24 @@ WITH_NUTS = [page for page in PAGES if "numpyro.infer" in page.read_text()]
     ],
 )
 @pytest.mark.no_cover
-def test_python_on_a_page_runs(page, short, tmp_path, monkeypatch, capsys):
-    """In order and in one session, as a reader would; a text block shows what was printed."""
+def test_code_on_a_page_runs(page, short, tmp_path, monkeypatch, capsys):
+    """In order and in one session, as a reader would; a text block shows what Python printed.
+
+    A block with a title is a file. Of consoles, lines that call `tacit` run where such a file is.
+    """
     if short:
         _shorten_nuts(monkeypatch)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")
-    session, printed = {"__name__": "page"}, None
-    for language, code in re.findall(r"```(\w+)\n(.*?)```", page.read_text(), re.DOTALL):
+    session, printed, files = {"__name__": "page"}, None, 0
+    blocks = re.findall(r'```(\w+)(?: title="([\w.]+)")?\n(.*?)```', page.read_text(), re.DOTALL)
+    for language, title, code in blocks:
+        if title:
+            Path(title).write_text(code)
+            files += 1
+        for line in re.findall(r"^\$ tacit ([^#\n]+)", code, re.MULTILINE) if files else ():
+            result = CliRunner().invoke(app, shlex.split(line))
+            assert result.exit_code == 0, (line, result.output, result.exception)
         if language == "python":
             exec(compile(code, page.name, "exec"), session)
             printed = capsys.readouterr().out

@@ -12,6 +12,7 @@ from tacit.infer.latent_counts import ROWS, Rows, log_cell
 from tacit.infer.noise import Law
 
 LAPLACE, GAUSSIAN = Law("discrete_laplace", 2.0), Law("discrete_gaussian", 1.7)
+LAPLACE_4 = Law("discrete_laplace", 4.0)
 
 
 def star(seen, law, prior, hub_prior):
@@ -154,6 +155,23 @@ def test_tables_of_the_same_rows_agree_and_draws_are_right_on_average():
     assert np.all(totals[0] == totals[1])
     assert np.all(totals[0] == totals[2])
     assert np.all(totals[0].sum(axis=1) == n)
+
+
+def test_a_group_of_many_empty_cells_leaves_the_others_as_they_are():
+    """Its weights fall faster and faster towards 0 rows, where they are extrapolated."""
+    rng = np.random.default_rng(5)
+    cells = np.vstack([rng.multinomial(1500, rng.dirichlet(np.full(31, 3)), 4), np.zeros((1, 31))])
+    seen = cells + rng.laplace(scale=4.0, size=cells.shape).round()
+    groups = [
+        Divided(np.ones(31), tuple(Cell(y, LAPLACE_4, 31 * g + j) for j, y in enumerate(group)))
+        for g, group in enumerate(seen)
+    ]
+    valued = Divided(np.ones(4), tuple(groups[:4]))
+    tree = Divided(np.array([0.5, 0.25]), (valued, groups[4]))
+    drawn = sample_tree(tree, Rows(6000, 6000), 200, rng)
+    assert np.all(drawn.sum(axis=1) == 6000)
+    # noise of scale 4 exceeds 80 with probability e^-20 in each of 155 cells
+    assert np.abs(drawn.mean(axis=0) - cells.ravel()).max() < 80
 
 
 @pytest.mark.parametrize("rows", [Rows(900, 900), Rows(500, 1000), Rows(0, np.inf), Rows(0, 3000)])

@@ -195,8 +195,8 @@ draws is known: what is shown is the largest log-ratio over all data sets of up 
 worst one of a thousand (for a mean without bounds, the exact epsilon at its delta), and the draws
 are tested to have that density (Kolmogorov and Smirnov, false-alarm rate 1e-6). Choices, draws
 among points and hidden states have finitely many outcomes, which are all counted, and a chi-square
-test asks whether the wall draws from that law. Of a chain its target is audited, which it is
-assumed to have reached.
+test asks whether the wall draws from that law. Of a Markov chain the target is
+audited: the audit assumes that the chain has converged.
 
 `tacit audit --runs {runs}`, {day}.
 

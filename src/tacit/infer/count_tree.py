@@ -90,10 +90,10 @@ def sample_tree(root: Node, rows: Rows, size: int, rng: np.random.Generator) -> 
                 width = cell.high - cell.low + 1
                 cell.low, cell.high = max(cell.low - width, 0.0), min(cell.high + width, most)
             continue
-        pilot = _draw(root, everyone, (_PILOT, len(cells)), block, rng)
-        if not _settle(cells, pilot, most) and turn > 0:
+        pilot, cut = _draw(root, everyone, (_PILOT, len(cells)), block, rng)
+        if not _settle(cells, pilot, most) and turn > 0 and not cut:
             break
-    return _draw(root, everyone, (size, len(cells)), block, rng)
+    return _draw(root, everyone, (size, len(cells)), block, rng)[0]
 
 
 def _cells(node: Node) -> list[Cell]:
@@ -153,8 +153,9 @@ def _divided(node: Divided, block: int) -> Weights:
     tilt = _tilt(cells, node, low, high, block)
     node.cells = [cell.tilted(tilt).trimmed() for cell in cells]
     node.tails = tails_of(node.cells)
-    total = _extended(node.tails[0].tilted(-tilt), low, high)
-    return total.plus(-log_ways(total.support, node.prior, block))
+    total = node.tails[0].tilted(-tilt)
+    # The likelihood is extrapolated, and not the weight: that of many cells falls ever faster to 0.
+    return _extended(total.plus(-log_ways(total.support, node.prior, block)), low, high)
 
 
 def _tilt(cells: list[Weights], node: Divided, low: int, high: int, block: int) -> float:
@@ -230,11 +231,13 @@ def _log_convolved(a, b):  # type: ignore[no-untyped-def]
 
 def _draw(
     root: Node, everyone: Weights, shape: tuple[int, int], block: int, rng: np.random.Generator
-) -> np.ndarray:
-    """Return draws (draw, cell), from the root down."""
+) -> tuple[np.ndarray, bool]:
+    """Return draws (draw, cell), from the root down, and whether any was cut to its window."""
     out = np.zeros(shape, dtype=np.int64)
+    cut = False
 
     def divide(node: Node, rows: np.ndarray, prior: float) -> None:
+        nonlocal cut
         match node:
             case Cell():
                 out[:, node.index] = rows
@@ -247,11 +250,12 @@ def _draw(
                 node.about = float(block * rows.mean())
                 left = rows
                 for j, cell in enumerate(node.cells):
-                    part = left = np.clip(left, node.tails[j].low, node.tails[j].high)
+                    part = np.clip(left, node.tails[j].low, node.tails[j].high)
+                    cut, left = cut or bool((part != left).any()), part
                     if j + 1 < len(node.cells):
                         part = split_between(cell, node.tails[j + 1], left, rng)
                         left = left - part
                     divide(node.parts[j], part, float(node.prior[j]))
 
     divide(root, drawn_from(everyone, shape[0], rng), 1.0)
-    return out
+    return out, cut
