@@ -73,6 +73,7 @@ def alarm(studies: int) -> float:
     return 4.9 * np.sqrt(0.09 / (studies * GROUPS / 3))
 
 
+@pytest.mark.slow
 def test_intervals_of_a_hierarchy_cover():
     """And those that ignore the noise do not: the check that this one can fail."""
     p, release = hospitals(50, tacit.Gaussian(noise_multiplier=6, delta=1e-6))
