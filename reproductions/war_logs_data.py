@@ -18,7 +18,7 @@ import pyarrow as pa
 import tacit
 from tacit import datasets
 from tacit.spec.queries import Counts
-from tacit.study import Study
+from tacit.study.file import Study
 
 
 @dataclass(frozen=True, eq=False)

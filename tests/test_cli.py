@@ -13,7 +13,7 @@ import pytest
 import tacit
 from tacit.cli import main
 from tacit.datasets import write_demo
-from tacit.study import Study
+from tacit.study.file import Study
 
 
 def program(*words: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:

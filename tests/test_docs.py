@@ -12,7 +12,7 @@ import tacit
 from tacit.cli import app
 from tacit.datasets import STUDY, hospital_incidents
 from tacit.spec.release import Release
-from tacit.study import Study
+from tacit.study.file import Study
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -34,7 +34,7 @@ if TYPE_CHECKING:  # for editors and type checkers; at run time see `__getattr__
         NormalModel,
         SigmoidBeliefNetwork,
     )
-    from tacit.planning import plan
+    from tacit.planning.plan import plan
     from tacit.posterior import Posterior
     from tacit.priors import with_prior
     from tacit.public import Public
@@ -102,7 +102,7 @@ __all__ = [
 _HOMES = {
     "tacit.fitting": ("fit",),
     "tacit.methods": ("SGLD", "VIPS", "OnePosteriorSample", "PrivateNewton"),
-    "tacit.planning": ("plan",),
+    "tacit.planning.plan": ("plan",),
     "tacit.posterior": ("Posterior",),
     "tacit.priors": ("with_prior",),
     "tacit.public": ("Public",),

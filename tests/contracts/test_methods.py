@@ -16,7 +16,7 @@ import tacit
 from tacit.cli import app
 from tacit.methods import METHODS, Statistics, suits
 from tacit.posterior import describe
-from tacit.study import Study
+from tacit.study.file import Study
 from tests.contracts.test_models import EXAMPLES, STEPWISE, schema, table
 
 HOWS = {

@@ -10,7 +10,7 @@ from scipy.optimize import linear_sum_assignment
 import tacit
 from tacit import plots
 from tacit.datasets import simulate_incidents
-from tacit.study import Study, run_analysis
+from tacit.study.file import Study, run_analysis
 
 
 def agreement(found, truth):

@@ -11,7 +11,7 @@ import pytest
 import tacit
 from tacit import Release, release_from_table
 from tacit.errors import QueryError
-from tacit.study import fit_release
+from tacit.study.file import fit_release
 
 NOISE = ["laplace", "geometric", "discrete_laplace", "gaussian", "discrete_gaussian"]
 KIND = tacit.Categorical("kind", ["a", "b", "c"], default="a")

@@ -21,9 +21,9 @@ def check(
     ] = False,
 ) -> None:
     """For the custodian: which cells the schema reads. Quotes records; nothing may be published."""
-    from tacit.checking import check as checked
     from tacit.spec.errors import StudyError
-    from tacit.study import Study
+    from tacit.study.check import check as checked
+    from tacit.study.file import Study
 
     if not 0 <= least <= 1:
         raise StudyError(f"Expected --least {least} from 0 to 1.")

@@ -20,7 +20,7 @@ def release(
 ) -> None:
     """The custodian's half: spend, and write a release that can be sent to an analyst."""
     from tacit.spec.errors import FileError
-    from tacit.study import Study, release_analysis
+    from tacit.study.file import Study, release_analysis
     from tacit.wall import Wall
 
     study = Study.load(study_path)
@@ -61,7 +61,7 @@ def fit(
 ) -> None:
     """The analyst's half: a posterior from a release. Needs no data and spends nothing."""
     from tacit.spec.release import Release
-    from tacit.study import check_writable, fit_release, write_results
+    from tacit.study.file import check_writable, fit_release, write_results
 
     given = dict(_named(each) for each in options or ())
     if prior is not None:

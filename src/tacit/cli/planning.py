@@ -10,9 +10,9 @@ import typer
 from tacit.cli.output import out
 
 if TYPE_CHECKING:
-    from tacit.forecast import Forecast
-    from tacit.study import Study
-    from tacit.study_plan import StudyPlan
+    from tacit.planning.forecast import Forecast
+    from tacit.study.file import Study
+    from tacit.study.price import StudyPlan
 
 _SHOWN = 6  # quantities of an analysis that a terminal shows
 
@@ -29,7 +29,7 @@ def init(
 ) -> None:
     """Write a study file to fill in, from the header of a table. Reads no cell of it."""
     from tacit.spec.errors import FileError
-    from tacit.study_template import study_template
+    from tacit.study.template import study_template
 
     if output.exists():
         raise FileError(f"{output} is there already: choose another name with -o.")
@@ -66,8 +66,8 @@ def plan(
     units there are, and guess what columns are like.
     """
     from tacit.cli.running import print_prices
-    from tacit.study import Study
-    from tacit.study_plan import plan_study
+    from tacit.study.file import Study
+    from tacit.study.price import plan_study
     from tacit.wall import Ledger
 
     study = Study.load(study_path)

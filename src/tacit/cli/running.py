@@ -12,8 +12,8 @@ from tacit.cli.output import error_line, out, print_posterior, warning_line
 
 if TYPE_CHECKING:
     from tacit.posterior import Posterior
-    from tacit.study import Analysis, Study
-    from tacit.study_plan import StudyPlan
+    from tacit.study.file import Analysis, Study
+    from tacit.study.price import StudyPlan
     from tacit.wall import Ledger
 
 Truth = Mapping[str, Mapping[str, float]]
@@ -26,7 +26,7 @@ def demo(
     """The whole story on simulated hospital incidents with known truth."""
     from tacit.datasets import write_demo
     from tacit.spec.errors import FileError
-    from tacit.study import Study
+    from tacit.study.file import Study
 
     if folder.exists() and any(folder.iterdir()):
         if not (folder / "truth.json").exists():
@@ -70,7 +70,7 @@ def run(
     Everything is checked and priced before the first charge. What was paid for is stored in the
     ledger, and running again is free.
     """
-    from tacit.study import Study, seeded
+    from tacit.study.file import Study, seeded
 
     study = Study.load(study_path)
     chosen = [study.analysis(name) for name in names] if names else study.analyses
@@ -108,8 +108,8 @@ def print_prices(study: Study, planned: StudyPlan) -> None:
 def _rehearse(study: Study, chosen: Sequence[Analysis]) -> None:
     """All that a run would refuse, without a ledger being made."""
     from tacit.public import Public
-    from tacit.study import check_writable
-    from tacit.study_plan import plan_study
+    from tacit.study.file import check_writable
+    from tacit.study.price import plan_study
     from tacit.wall import Ledger
 
     public = Public(study.source, study.schema)  # path, header and types
@@ -142,8 +142,8 @@ def _compare(study: Study, chosen: Sequence[Analysis]) -> None:
 
 def _run(study: Study, chosen: Sequence[Analysis], truth: Truth) -> None:
     from tacit.spec.errors import FileError
-    from tacit.study import check_writable, run_analysis, write_results
-    from tacit.study_plan import plan_study
+    from tacit.study.file import check_writable, run_analysis, write_results
+    from tacit.study.price import plan_study
     from tacit.wall import Ledger, Wall
 
     wall = Wall(study.source, study.schema, budget=study.budget, ledger=study.ledger)

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from tacit.accounting import plan_epsilon
 from tacit.fitting import How, check_model, resolve
-from tacit.forecast import Forecast, epsilon_for, forecast
 from tacit.methods.method import Once, Spending, Task
+from tacit.planning.forecast import Forecast, epsilon_for, forecast
 from tacit.public import Public
 from tacit.spec.budget import Budget, Spent, round_up
 from tacit.spec.errors import ModelError
@@ -68,8 +68,8 @@ class FitPlan:
     def forecast(self, **options: Any) -> Forecast:
         """How wide intervals would be, and how often right, at several epsilons: see `Forecast`.
 
-        Parameters are those of `tacit.forecast.forecast`: n_units, guess, epsilons, repeats, level,
-        seed.
+        Parameters are those of `tacit.planning.forecast.forecast`: n_units, guess, epsilons,
+        repeats, level, seed.
         """
         return forecast(*self._known(), **self._options(options))
 

@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 
 import tacit
 from tacit import cli
-from tacit.checking import NOTICE, check
 from tacit.cli import checking as command
-from tacit.study import Study
+from tacit.study.check import NOTICE, check
+from tacit.study.file import Study
 
 RUNNER = CliRunner()
 STUDY = """
@@ -148,11 +148,11 @@ def test_nothing_else_calls_it():
             for node in ast.iter_child_nodes(function):
                 names = [node.module] if isinstance(node, ast.ImportFrom) else []
                 names += [a.name for a in node.names] if isinstance(node, ast.Import) else []
-                if "tacit.checking" in names:
+                if "tacit.study.check" in names:
                     importing[str(path.relative_to(source))] = getattr(
                         function, "name", "the module"
                     )
     assert importing == {"cli/checking.py": "check"}
-    assert "open(" not in (source / "checking.py").read_text(encoding="utf-8").replace(
+    assert "open(" not in (source / "study" / "check.py").read_text(encoding="utf-8").replace(
         "open_source(", ""
     )

@@ -6,7 +6,7 @@ import pytest
 
 import tacit
 from tacit.datasets import STUDY, hospital_incidents
-from tacit.study import Study, fit_release, release_analysis
+from tacit.study.file import Study, fit_release, release_analysis
 
 
 def load(tmp_path, text: str) -> Study:

@@ -10,11 +10,11 @@ from typing import Any
 from tacit.fitting import resolve
 from tacit.methods.method import Task
 from tacit.methods.run import name_of_payment, seed_of
-from tacit.planning import FitPlan, needs_units, planned, without_rows
+from tacit.planning.plan import FitPlan, needs_units, planned, without_rows
 from tacit.spec.budget import Budget, Left, Spent
 from tacit.spec.errors import LedgerError, OverBudgetError, TacitError
 from tacit.spec.schema_changes import changed_since, schema_changes
-from tacit.study import Analysis, Study
+from tacit.study.file import Analysis, Study
 from tacit.wall.chain import Chain
 
 
