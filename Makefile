@@ -7,7 +7,7 @@ STAMP := .venv/.filled
 # What is skipped is shown with its reason.
 PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal -rs
 
-.PHONY: setup demo test test-browser check cover slow lint docs audit bench reproduce calibration mechanisms clean
+.PHONY: setup demo test test-browser test-arviz check cover slow lint docs audit bench reproduce calibration mechanisms clean
 
 setup: $(STAMP)
 
@@ -36,6 +36,15 @@ test: lint
 test-browser: $(STAMP)
 	command -v chromium || (apt-get update && apt-get install --yes --no-install-recommends chromium)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -v -rs tests/browser
+
+# What touches ArviZ, with ArviZ 1.x, which needs Python 3.12: make test-arviz PYTHON312=/path/to/python3.12
+PYTHON312 ?= python3.12
+test-arviz:
+	test -x .venv312/bin/python || $(PYTHON312) -m venv .venv312
+	.venv312/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
+	grep -v '^arviz' constraints.txt > .venv312/constraints.txt
+	.venv312/bin/python -m pip install --quiet --editable ".[jax]" --group dev 'arviz>=1' --constraint .venv312/constraints.txt
+	OPENBLAS_NUM_THREADS=1 .venv312/bin/pytest -q tests/posterior tests/test_report.py tests/test_plots.py tests/test_public.py
 
 # For the inner loop, in under 90 seconds: what a change to the vocabulary or the wall breaks.
 check: lint
