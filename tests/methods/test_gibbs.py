@@ -306,6 +306,17 @@ def test_what_cannot_be_sampled_is_refused_before_anything_is_paid():
             PrivateGibbs(1, truncation=0.1, **options)
 
 
+def test_no_block_is_refused_after_the_charge():
+    """The classes' weights could be drawn with this truncation, and the second column could not."""
+    many = tacit.Categorical("m", range(30))
+    held = tacit.Schema(tacit.Categorical("x", ["a", "b"]), many, neighbours="replace_one")
+    wall = tacit.Wall({"x": ["a"], "m": [3]}, held, budget=tacit.Budget(5, 0.1), ledger=":memory:")
+    how = PrivateGibbs(1, "1e-6", truncation=0.002, sweeps=2)  # block after block
+    with pytest.raises(tacit.errors.QueryError, match="Nothing was read or spent"):
+        tacit.fit(tacit.NaiveBayesMixture(2, ["x", "m"]), wall, how)
+    assert wall.remaining.epsilon == 5
+
+
 def test_topics_are_drawn_and_a_run_under_a_name_is_replayed(tmp_path):
     """At temperature 1 two kinds of documents come apart; a second run asks for nothing."""
     words = tacit.Tokens("words", ["u", "v", "x", "y"], max_length=6)

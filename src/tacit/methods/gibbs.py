@@ -98,7 +98,7 @@ class PrivateGibbs(OneQuestion):
             Budget(self.epsilon, self.delta),
             task.schema.neighbours,
         )
-        return Spending((plan,), (self.ask(state),))
+        return Spending((plan,), state.questions)
 
     def start(self, task: Task) -> Any:
         if self.assume_converged:
@@ -162,6 +162,13 @@ class GibbsState:
     def each(self) -> int:
         """Updates of a sweep."""
         return 1 if self.scan == "parallel" else len(self.blocks.names)
+
+    @property
+    def questions(self) -> tuple[Query, ...]:
+        """A question of each form: what the wall would refuse of a block, it refuses unpaid."""
+        names = self.blocks.names
+        forms = (names,) if self.scan == "parallel" else tuple((name,) for name in names)
+        return tuple(self.blocks.query(self.values, form, self.task.rng(0)) for form in forms)
 
     def next(self) -> tuple[Any, tuple[str, ...]]:
         """The next update's public randomness, and the blocks that it draws."""
