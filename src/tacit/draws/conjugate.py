@@ -76,9 +76,18 @@ class ConjugateAnswer(Draw):
     def stepwise(self) -> bool:
         return self.query.draws == 1 and isinstance(self.query.law, TruncatedDirichlet)
 
+    @property
+    def largest_prior(self) -> float:
+        match self.query.law:
+            case TruncatedDirichlet(prior=prior) | TruncatedTables(prior=prior):
+                # Tempered it is 1 + (prior - 1) / T: at most 1, or about prior / T.
+                return 1.0 if self.query.temper_prior else float(np.max(prior))
+            case _:
+                return 0.0
+
     def calibrate(self, mechanism: Any) -> Calibration:
         found = calibrate_draw(exponential(mechanism), self.query, self.schema)
-        return replace(found, noise=found.noise * len(self.blocks))  # one temperature for all
+        return replace(found, noise=self.at_temperature(found.noise[0].scale))  # one for all
 
     def evaluate(self, source: Any, noise: tuple[Noise, ...]) -> Statistic:
         """The statistics of all complete rows. A missing value adds nothing to the likelihood."""

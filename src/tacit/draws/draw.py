@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tacit.draws.scales import check_prior
 from tacit.spec.draws import GRID
 from tacit.spec.mechanisms import Exponential
 from tacit.spec.release import Block, Noise
@@ -32,7 +33,14 @@ class Draw:
     grids: tuple[float, ...]
     assumptions: tuple[str, ...]
 
+    @property
+    def largest_prior(self) -> float:
+        """The largest concentration that counts / temperature are added to; 0 if there is none."""
+        return 0.0
+
     def at_temperature(self, temperature: float) -> tuple[Noise, ...]:
+        """The law of each block. Refuses a prior that is too large for it."""
+        check_prior(self.largest_prior, temperature)
         return tuple(Noise("draw", temperature, grid) for grid in self.grids)
 
     def exact(self) -> tuple[Noise, ...]:

@@ -6,7 +6,7 @@ Assignments are made anew for each draw and never leave. Probabilities leave as 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -49,8 +49,13 @@ class LatentAnswer(Draw):
     def documents(self) -> bool:
         return isinstance(self.schema[self.query.columns[0]], Tokens)
 
+    @property
+    def largest_prior(self) -> float:
+        return self.query.prior
+
     def calibrate(self, mechanism: Any) -> Calibration:
-        return calibrate_range(exponential(mechanism), self.span, *self.grids)
+        found = calibrate_range(exponential(mechanism), self.span, *self.grids)
+        return replace(found, noise=self.at_temperature(found.noise[0].scale))
 
     def evaluate(self, source: AnySource, noise: tuple[Noise, ...]) -> Statistic:
         return _integers(load(source, self.schema, self.query.columns))

@@ -1,4 +1,4 @@
-"""Scales of means and rates that are refused: next to the columns' own, doubles would lose rows."""
+"""Scales and priors that are refused: next to them doubles would lose what a row adds."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from tacit.spec.schema import Schema
 
 _LEAST = 1e-4
 _MOST_CAP = 1e5
+_MOST_PRIOR = 2.0**40  # times the temperature
 
 
 def check_comparable(law: BoundedNormal, middle: float, half: float) -> None:
@@ -43,3 +44,13 @@ def check_rates(law: BoundedRate, schema: Schema) -> None:
     scale = cap if counts else 1 / cap
     if not 1e-6 * scale <= law.low < law.high <= 1e6 * scale:
         raise QueryError(f"Expected low={law.low} and high={law.high} nearer to {scale:g}.")
+
+
+def check_prior(largest: float, temperature: float) -> None:
+    """Refuse a Dirichlet prior next to which one row's 1 / temperature would be rounded."""
+    # proof: draw-range
+    if largest * temperature > _MOST_PRIOR:
+        raise QueryError(
+            f"Expected a prior of at most {_MOST_PRIOR / temperature:.3g} at the temperature "
+            f"{temperature:.3g}, got {largest:g}: write a smaller prior, or a larger epsilon."
+        )

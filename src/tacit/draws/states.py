@@ -44,8 +44,14 @@ class StatesAnswer(Draw):
     def stepwise(self) -> bool:
         return not isinstance(self.query, StateChain)
 
+    @property
+    def largest_prior(self) -> float:
+        return 0.0 if isinstance(self.query, StatePaths) else self.query.prior
+
     def calibrate(self, mechanism: Any) -> Calibration:
         calibration = calibrate_range(exponential(mechanism), self.span, *self.grids)
+        noise = self.at_temperature(calibration.noise[0].scale)
+        calibration = replace(calibration, noise=noise)
         if not isinstance(self.query, StateChain):
             return calibration
         # A sweep looks at the data twice: for the paths and for the profiles.
