@@ -132,11 +132,11 @@ class Spending:
         # The noisiest step: what would vanish in its grid is refused before it is paid for.
         noises = (getattr(part.mechanism, "noise_multiplier", None) or 1.0 for part in steps)
         gaussian = Gaussian(noise_multiplier=max([1.0, *noises]), delta="1e-6")
-        # The coolest draw would hide a prior that is too large for the temperature.
+        # At a lower temperature a prior that is too large for it would not show.
         draws = [part.mechanism for part in steps if isinstance(part.mechanism, Exponential)]
-        hottest = min(draws, key=lambda draw: draw.epsilon, default=Exponential(1))
+        highest = min(draws, key=lambda draw: draw.epsilon, default=Exponential(1))
         for query in self.questions[len(found) :]:
-            noise = gaussian if isinstance(query, BoundedSum) else hottest
+            noise = gaussian if isinstance(query, BoundedSum) else highest
             found.append(Exact() if exact else noise)
         return tuple(zip(self.questions, found, strict=True))
 
