@@ -39,6 +39,7 @@ from tacit.spec.schema import Schema
 _MOST_EXACT = 2**15  # normalisers computed one by one; a spline through as many above
 _MOST_COUNTS = 2**20  # counts enumerated one by one
 _MOST_ROWS = 10**9
+_TRIES = 4  # draws of a whole law, before the sampler of the truncated one is asked
 KEPT = np.array([0.0, 0.5, 0.8, 0.95, 0.99])  # shares of the rows that a move keeps
 _BURN, _THIN = 50, 5
 _MOST_CHAINS, _MOST_AUXILIARY = 400, 20_000
@@ -185,9 +186,7 @@ def sample_counts_by_exchange(
         proposed = _proposed(counts, guide, totals, rng)
         change = (proposed - counts) / law.temperature
         at = law.base + proposed / law.temperature
-        auxiliary = truncated_dirichlet.sample(
-            np.repeat(at, len(law.draws), axis=0), law.truncation, lambda n: 1 - rng.random(n)
-        )
+        auxiliary = truncated(np.repeat(at, len(law.draws), axis=0), law.truncation, rng)
         seen = np.log(law.draws).sum(axis=0)
         simulated = np.log(auxiliary).reshape(len(counts), *law.draws.shape).sum(axis=1)
         log = _relative(proposed, prior, guide) - _relative(counts, prior, guide)
@@ -228,6 +227,25 @@ def _proposed(
     left = np.floor(share * np.minimum(rows, others)).astype(np.int64)
     kept = thinned(counts, left, rng)
     return kept + _urn(guide + kept, others - left, rng)
+
+
+def truncated(at: np.ndarray, truncation: float, rng: np.random.Generator) -> np.ndarray:
+    """Return one draw of the truncated Dirichlet law for each row of concentrations.
+
+    Draws of the whole law that lie inside have this law too, and are some thirty times as fast.
+    """
+    found, left = np.empty_like(at), np.arange(len(at))
+    for _ in range(_TRIES):
+        weight = rng.standard_gamma(at[left])
+        with np.errstate(invalid="ignore"):  # all too small to be told from 0: not inside
+            p = weight / weight.sum(axis=1, keepdims=True)
+        inside = p.min(axis=1) >= truncation
+        found[left[inside]] = p[inside]
+        left = left[~inside]
+        if not left.size:
+            return found
+    found[left] = truncated_dirichlet.sample(at[left], truncation, lambda n: 1 - rng.random(n))
+    return found
 
 
 def thinned(counts: np.ndarray, left: np.ndarray, rng: np.random.Generator) -> np.ndarray:

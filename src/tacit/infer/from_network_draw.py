@@ -23,9 +23,8 @@ import numpy as np
 from scipy.special import gammaln
 
 from tacit.infer.categorical import dirichlet
-from tacit.infer.from_draw import KEPT, Totals, all_rows, chain_draws, thinned
+from tacit.infer.from_draw import KEPT, Totals, all_rows, chain_draws, thinned, truncated
 from tacit.infer.latent_counts import MISSING, PRESENT
-from tacit.laws import truncated_dirichlet
 from tacit.spec.draws import ConjugateDraw, TruncatedTables
 from tacit.spec.errors import ModelError
 from tacit.spec.keys import labels_of
@@ -128,11 +127,8 @@ class DrawnTables:
         inside = tuple(slice(self.columns[j].levels) for j in each.parents)
         guide = self.guides[i][inside].reshape(-1, each.levels)
         at = self.base + after / self.temperature
-        auxiliary = truncated_dirichlet.sample(
-            np.repeat(at.reshape(-1, each.levels), self.times, axis=0),
-            self.truncation,
-            lambda n: 1 - rng.random(n),
-        )
+        each_drawn = np.repeat(at.reshape(-1, each.levels), self.times, axis=0)
+        auxiliary = truncated(each_drawn, self.truncation, rng)
         simulated = np.log(auxiliary).reshape(-1, self.times, each.levels).sum(axis=1)
         logs = self.logs[i].reshape(-1, each.levels) - simulated.reshape(after.shape)
         log = ((after - before) * logs).sum(axis=-1) / self.temperature
