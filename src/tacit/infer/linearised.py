@@ -15,6 +15,7 @@ noisy one.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -87,6 +88,26 @@ def adapted(observed: Observed, n: float) -> np.ndarray:
     gain = min(1.0, _GAIN / edge)
     shape = identity + gain * (observed.hessian / n - mean * identity) / level
     return level * _floored(shape, _LOW if gain < 1 else max(_LOWEST, edge))
+
+
+def overshot(curvature: np.ndarray, before: Observed, now: Observed, n: float) -> np.ndarray:
+    """Return the curvature of a record, raised along a step that went past the mode.
+
+    There it is at least what gradients at both ends of the step say, less three standard deviations
+    of their noise. Clips shorten Hessians of records with long gradients, so that steps would go
+    back and forth: the longest ones, in coordinates that do not contract.
+    """
+    step = -now.frame.coordinates(before.frame.origin)
+    length = float(np.linalg.norm(step))
+    along = step / max(length, 1e-300)
+    turned = np.linalg.solve(before.frame.basis, now.frame.basis @ along)
+    first, second = float(before.gradient @ turned), float(now.gradient @ along)
+    if length == 0 or first < 0 or second > 0:
+        return curvature
+    noise = math.hypot(now.sd, before.sd * float(np.linalg.norm(turned)))
+    secant = (first - second - 3 * noise) / (n * length)
+    missing = max(secant - float(along @ curvature @ along), 0.0)
+    return curvature + missing * np.outer(along, along)
 
 
 def estimated(observed: Sequence[Observed], n: float) -> tuple[np.ndarray, float, float]:

@@ -22,6 +22,7 @@ from tacit.infer.linearised import (
     bent,
     inverse_root,
     newton_step,
+    overshot,
     walked_draws,
 )
 from tacit.methods.method import Task
@@ -51,7 +52,7 @@ class Pilots:
     """The state of the pilot queries: where the next is asked, and what the last ones released.
 
     `n` is about how many rows there are, and `precision` how well that is known; `multiplier` is
-    the noise multiplier of the last queries.
+    the noise multiplier of the last queries. `before` is the newest answer.
     """
 
     derivatives: Derivatives
@@ -61,6 +62,7 @@ class Pilots:
     precision: float = 0.0
     multiplier: float = 0.0
     asked: int = 0
+    before: Observed | None = None
     observed: tuple[Observed, ...] = ()
 
     @property
@@ -105,6 +107,8 @@ class Pilots:
             ratio = (LAST / (1 - _ADAPTING_SHARE)) / (ADAPTING / _ADAPTING_SHARE)
             multiplier = sd / bound.clip * math.sqrt(ratio)
             gradient, curvature = observed.gradient, adapted(observed, n)
+            if self.before is not None:
+                curvature = overshot(curvature, self.before, observed, n)
         prior, basis = derivatives.prior_precision, self.frame.basis
         step = newton_step(
             self.frame,
@@ -120,7 +124,7 @@ class Pilots:
         if self.asked == ADAPTING + LAST - 1:
             frame = self.frame  # the end is where the last question was
         facts: Any = {"frame": frame, "n": n, "precision": precision, "multiplier": multiplier}
-        return replace(self, asked=self.asked + 1, observed=kept, **facts)
+        return replace(self, asked=self.asked + 1, before=observed, observed=kept, **facts)
 
     def _counted(self, observed: Observed, n_units: int | None) -> tuple[float, float]:
         """About how many rows there are: as many as units, or the mean of what was released."""
