@@ -197,6 +197,22 @@ class Linearised:
 
         return np.array([drawn() for _ in range(count)])
 
+    def whitened(
+        self, precision: np.ndarray, count: int, seed: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return `slopes` and `offs` under draws of the Hessian, and a basis of coordinates u.
+
+        The law is N(0, 1) of each entry of `off - slope @ u`. The parameters are the origin and
+        basis @ u, and the posterior under a normal prior of this `precision` has unit scale.
+        """
+        hessians, basis = self.hessians(count, np.random.default_rng(seed)), self.frame.basis
+        information = self.hessian @ np.linalg.solve(self.hessian + self.noise, self.hessian)
+        root = inverse_root(information + basis.T @ precision @ basis)
+        scales = [np.linalg.cholesky(np.linalg.inv(h + self.noise)).T for h in hessians]
+        slopes = np.array([scale @ h @ root for scale, h in zip(scales, hessians)])
+        offs = np.array([scale @ self.gradient for scale in scales])
+        return slopes, offs, basis @ root
+
     def normal_draws(
         self,
         mean: np.ndarray,
@@ -238,21 +254,14 @@ def walked_draws(
     """
     import jax
 
-    hessians = law.hessians(chains, np.random.default_rng(seed))
-    basis = law.frame.basis
-    information = law.hessian @ np.linalg.solve(law.hessian + law.noise, law.hessian)
-    root = inverse_root(information + basis.T @ precision @ basis)
-    # The law of the gradient as N(0, 1) of each entry of `off` - `slope` @ u.
-    scales = [np.linalg.cholesky(np.linalg.inv(h + law.noise)).T for h in hessians]
-    slopes = np.array([scale @ h @ root for scale, h in zip(scales, hessians)])
-    offs = np.array([scale @ law.gradient for scale in scales])
+    slopes, offs, basis = law.whitened(precision, chains, seed)
     keys = jax.random.split(jax.random.key(seed % 2**31), chains)
-    place = law.frame.origin, basis @ root
+    place = law.frame.origin, basis
     u = np.asarray(_chains(log_prior, -(-count // chains))(keys, slopes, offs, *place), float)
     spread = u.std(axis=1)  # of each chain
     stuck = bool(np.any(spread < _STUCK * np.median(spread, axis=0)) or not np.isfinite(u).all())
-    flat = u.transpose(1, 0, 2).reshape(-1, len(root))[:count]
-    return law.frame.vectors(flat @ root.T), stuck
+    flat = u.transpose(1, 0, 2).reshape(-1, len(basis))[:count]
+    return law.frame.origin + flat @ basis.T, stuck
 
 
 @lru_cache(maxsize=8)

@@ -9,6 +9,7 @@ made of (`tacit.infer.linearised`), with more gradients from the steps of a samp
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -33,6 +34,8 @@ from tacit.spec.plan import Steps
 from tacit.spec.release import Release
 from tacit.spec.sums import BoundedSum
 from tacit.spec.walks import Derivatives, Frame
+
+Warnings = tuple[str, ...]
 
 ADAPTING, LAST = 6, 3
 _ADAPTING_SHARE = 0.15  # of the pilot queries' budget
@@ -150,7 +153,7 @@ class Pilots:
         return Rows(max(counted, 0.0), self.observed[0].sd / math.sqrt(len(self.observed)))
 
     @property
-    def warnings(self) -> tuple[str, ...]:
+    def warnings(self) -> Warnings:
         """What makes the law doubtful, in sentences."""
         law, size = self.law, self.derivatives.size
         found = []
@@ -215,29 +218,35 @@ def disagree(parts: list[Linearised], law: Linearised) -> bool:
     return bool(improbable and matter > size / 4)
 
 
-def posterior_of(
-    law: Linearised,
-    pilots: Pilots,
-    release: Release,
-    task: Task,
-    warnings: tuple[str, ...],
-) -> Any:
-    """The posterior by a law of the released gradients and the model's prior."""
-    sampling, derivatives = task.sampling, pilots.derivatives
+def drawn(law: Linearised, derivatives: Derivatives, task: Task) -> tuple[np.ndarray, Warnings]:
+    """Return draws (draw, parameter) under a law and the model's prior, and warnings."""
+    sampling = task.sampling
     count = sampling.chains * sampling.draws
     aware = sampling.noise == "aware"
     precision = derivatives.prior_precision
     if derivatives.log_prior is None or not aware:
         rng = np.random.default_rng(sampling.seed)
         mean = derivatives.prior_mean
-        vectors = law.normal_draws(mean, precision, count, rng, aware=aware)
-    else:
-        seed = sampling.seed or 0
-        vectors, stuck = walked_draws(law, precision, derivatives.log_prior, count, seed)
-        if stuck:
-            warnings += ("a chain of NUTS under the model's prior was stuck: do not use the draws",)
-    if derivatives.contrasts is not None and aware:
-        share = bent(derivatives.contrasts, law.frame.origin, vectors, precision)
+        return law.normal_draws(mean, precision, count, rng, aware=aware), ()
+    vectors, stuck = walked_draws(law, precision, derivatives.log_prior, count, sampling.seed or 0)
+    said = "a chain of NUTS under the model's prior was stuck: do not use the draws"
+    return vectors, (said,) if stuck else ()
+
+
+def posterior_of(
+    law: Linearised,
+    pilots: Pilots,
+    release: Release,
+    task: Task,
+    warnings: Warnings,
+    draws: Callable[..., tuple[np.ndarray, Warnings]] = drawn,
+) -> Any:
+    """The posterior by a law of the released gradients and the model's prior."""
+    sampling, derivatives = task.sampling, pilots.derivatives
+    vectors, more = draws(law, derivatives, task)
+    warnings += more
+    if derivatives.contrasts is not None and sampling.noise == "aware":
+        share = bent(derivatives.contrasts, law.frame.origin, vectors, derivatives.prior_precision)
         if share > _BENT:
             warnings += (
                 "the log-likelihood is far from quadratic where the posterior is, so that "
