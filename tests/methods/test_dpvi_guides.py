@@ -115,7 +115,8 @@ def test_guides_that_cannot_be_fitted_are_refused_before_the_charge():
     for guide, options, said in (
         (halved, {}, "variables base, slope; got base"),
         (autoguide.AutoSemiDAIS, {}, "that NumPyro fits"),
-        (autoguide.AutoNormal, {"noise": "plugin"}, "beside a guide"),
+        (autoguide.AutoNormal, {"noise": "plugin"}, "beside guide="),
+        ("mean_field", {"noise": "plugin"}, "beside guide="),
     ):
         with pytest.raises(tacit.errors.ModelError, match=rf"{said}[\s\S]*Nothing was read"):
             tacit.fit(MODEL, wall, DPVI(1, 1e-6, steps=20, guide=guide), **options)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -56,9 +56,9 @@ class DPVI(GradientSampler):
     ----------
     guide
         "full_rank", which is the law itself under the model's own prior, or "mean_field" for its
-        margins. Or a guide of NumPyro's, which is fitted to that law: a class of
-        `numpyro.infer.autoguide`, such as `AutoIAFNormal` (with options: `functools.partial`), on
-        the unbounded scale; or, for a `LogDensity` of a NumPyro model, a function without
+        margins, on the unbounded scale. Or a guide of NumPyro's, which is fitted to that law: a
+        class of `numpyro.infer.autoguide`, such as `AutoIAFNormal` (with options:
+        `functools.partial`); or, for a `LogDensity` of a NumPyro model, a function without
         arguments of the model's variables. All are post-processing, and cost nothing more.
     """
 
@@ -86,12 +86,12 @@ class DPVI(GradientSampler):
                 "Expected a model of at most 30 parameters for DPVI: take "
                 "tacit.methods.SGNHT(epsilon, delta). Nothing was read or spent."
             )
+        if self.guide != "full_rank" and task.sampling.noise != "aware":
+            raise ModelError(
+                'Expected noise="aware" beside guide=: a plug-in posterior is the draws of the '
+                "chain."
+            )
         if self.guide not in _LAWS:
-            if task.sampling.noise != "aware":
-                raise ModelError(
-                    'Expected noise="aware" beside a guide of NumPyro\'s: a plug-in posterior is '
-                    "the draws of the chain."
-                )
             try_guide(self.guide, pilots.derivatives, task.sampling.chains * task.sampling.draws)
         return super().plan(task)
 
@@ -117,23 +117,11 @@ class DPVI(GradientSampler):
         return (f"draws of {guide_name(self.guide)}, fitted to a law of what was released",)
 
     def drawn(self, law: Linearised, derivatives: Derivatives, task: Task) -> Any:
-        if self.guide in _LAWS:
-            return super().drawn(law, derivatives, task)
         sampling = task.sampling
-        count, seed = sampling.chains * sampling.draws, sampling.seed or 0
-        return guided_draws(self.guide, law, derivatives, count, seed)
-
-    def posterior(self, state: ChainState) -> Any:
-        made = super().posterior(state)
-        if self.guide != "mean_field":
-            return made
-        return independent(made, state.task.rng(self.steps))
-
-
-def independent(posterior: Any, rng: Generator) -> Any:
-    """The posterior with the draws of each number in an order of their own."""
-    draws = {}
-    for name, values in posterior.draws.items():
-        flat = values.reshape(values.shape[0] * values.shape[1], -1)
-        draws[name] = rng.permuted(flat, axis=0).reshape(values.shape)
-    return replace(posterior, draws=draws)
+        if self.guide not in _LAWS:
+            count, seed = sampling.chains * sampling.draws, sampling.seed or 0
+            return guided_draws(self.guide, law, derivatives, count, seed)
+        vectors, warnings = super().drawn(law, derivatives, task)
+        if self.guide == "mean_field":  # each column in an order of its own
+            vectors = task.rng(self.steps).permuted(vectors, axis=0)
+        return vectors, warnings
