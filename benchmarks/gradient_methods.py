@@ -167,12 +167,14 @@ SAMPLERS = {each.__name__: each for each in (PrivateNewton, SGLD, SGHMC, SGNHT, 
 
 
 def how(method: str, epsilon: float, steps: int) -> Any:
-    rate = None
-    if method.endswith(" 20%"):
-        method, rate = method.removesuffix(" 20%"), 0.2
+    method, _, more = method.partition(" ")  # "SGLD 20%", "DPVI AutoNormal"
     if method == "PrivateNewton":
         return PrivateNewton(epsilon, 1e-6)
-    options = {} if rate is None else {"sampling": tacit.subsampling.Poisson(rate)}
+    options: dict[str, Any] = {}
+    if more.endswith("%"):
+        options["sampling"] = tacit.subsampling.Poisson(float(more[:-1]) / 100)
+    elif more:
+        options["guide"] = getattr(numpyro.infer.autoguide, more)
     return SAMPLERS[method](epsilon, 1e-6, steps=steps, **options)
 
 

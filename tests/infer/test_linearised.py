@@ -8,6 +8,7 @@ from tacit.infer.linearised import (
     Observed,
     adapted,
     estimated,
+    overshot,
     walked_draws,
 )
 from tacit.spec.packing import packed_size, symmetric, upper
@@ -168,3 +169,23 @@ def test_the_mean_curvature_is_known_before_its_shape():
     shrunk = 0.5**2 / (0.5**2 + 0.5**2 / size)  # towards 1, by the prior of the level
     assert np.mean(levels) == pytest.approx(1 - shrunk * 0.2, abs=0.05)
     assert np.mean(moved) < 0.95
+
+
+def test_a_step_past_the_mode_raises_the_curvature_along_it():
+    """Gradients that clips hold at 30 N either side: the line through both has its root between."""
+    before, turn = frame(1), np.diag([1.0, 2.0, 0.5])
+    there = before.moved(np.array([1.5, 0.0, 0.0]), turn)
+    side = np.array([30 * N, 0.0, 0.0])
+
+    def seen(at, gradient, sd):
+        return Observed(at, gradient, np.eye(SIZE), N, sd)
+
+    def raised(first, second, sd=1e-9):
+        return overshot(np.eye(SIZE), seen(before, first, sd), seen(there, turn @ second, sd), N)
+
+    step = there.basis @ np.linalg.solve(raised(side, -side), turn @ -side / N)
+    assert np.allclose(there.origin + step, before.vectors(np.array([0.75, 0.0, 0.0])))
+    # What never went past, what noise explains, and what the Hessian knew.
+    assert np.array_equal(raised(side, side / 2), np.eye(SIZE))
+    assert np.array_equal(raised(side, -side, sd=15 * N), np.eye(SIZE))
+    assert np.array_equal(raised(side / 60, -side / 60), np.eye(SIZE))

@@ -230,8 +230,3 @@ def test_what_is_not_near_a_line_is_said():
         assert any("far from quadratic" in text for text in posterior.warnings) == warns
         said = any("far from quadratic" in text for text in posterior.certificate.assumptions)
         assert said == warns
-
-
-def test_other_guides_are_refused_in_a_sentence():
-    with pytest.raises(tacit.errors.ModelError, match=r"drawn exactly.*Nothing was read or spent"):
-        DPVI(1, 1e-6, guide=lambda x, y: None)

@@ -15,6 +15,7 @@ noisy one.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -87,6 +88,26 @@ def adapted(observed: Observed, n: float) -> np.ndarray:
     gain = min(1.0, _GAIN / edge)
     shape = identity + gain * (observed.hessian / n - mean * identity) / level
     return level * _floored(shape, _LOW if gain < 1 else max(_LOWEST, edge))
+
+
+def overshot(curvature: np.ndarray, before: Observed, now: Observed, n: float) -> np.ndarray:
+    """Return the curvature of a record, raised along a step that went past the mode.
+
+    There it is at least what gradients at both ends of the step say, less three standard deviations
+    of their noise. Clips shorten Hessians of records with long gradients, so that steps would go
+    back and forth: the longest ones, in coordinates that do not contract.
+    """
+    step = -now.frame.coordinates(before.frame.origin)
+    length = float(np.linalg.norm(step))
+    along = step / max(length, 1e-300)
+    turned = np.linalg.solve(before.frame.basis, now.frame.basis @ along)
+    first, second = float(before.gradient @ turned), float(now.gradient @ along)
+    if length == 0 or first < 0 or second > 0:
+        return curvature
+    noise = math.hypot(now.sd, before.sd * float(np.linalg.norm(turned)))
+    secant = (first - second - 3 * noise) / (n * length)
+    missing = max(secant - float(along @ curvature @ along), 0.0)
+    return curvature + missing * np.outer(along, along)
 
 
 def estimated(observed: Sequence[Observed], n: float) -> tuple[np.ndarray, float, float]:
@@ -176,6 +197,22 @@ class Linearised:
 
         return np.array([drawn() for _ in range(count)])
 
+    def whitened(
+        self, precision: np.ndarray, count: int, seed: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return `slopes` and `offs` under draws of the Hessian, and a basis of coordinates u.
+
+        The law is N(0, 1) of each entry of `off - slope @ u`. The parameters are the origin and
+        basis @ u, and the posterior under a normal prior of this `precision` has unit scale.
+        """
+        hessians, basis = self.hessians(count, np.random.default_rng(seed)), self.frame.basis
+        information = self.hessian @ np.linalg.solve(self.hessian + self.noise, self.hessian)
+        root = inverse_root(information + basis.T @ precision @ basis)
+        scales = [np.linalg.cholesky(np.linalg.inv(h + self.noise)).T for h in hessians]
+        slopes = np.array([scale @ h @ root for scale, h in zip(scales, hessians)])
+        offs = np.array([scale @ self.gradient for scale in scales])
+        return slopes, offs, basis @ root
+
     def normal_draws(
         self,
         mean: np.ndarray,
@@ -217,21 +254,14 @@ def walked_draws(
     """
     import jax
 
-    hessians = law.hessians(chains, np.random.default_rng(seed))
-    basis = law.frame.basis
-    information = law.hessian @ np.linalg.solve(law.hessian + law.noise, law.hessian)
-    root = inverse_root(information + basis.T @ precision @ basis)
-    # The law of the gradient as N(0, 1) of each entry of `off` - `slope` @ u.
-    scales = [np.linalg.cholesky(np.linalg.inv(h + law.noise)).T for h in hessians]
-    slopes = np.array([scale @ h @ root for scale, h in zip(scales, hessians)])
-    offs = np.array([scale @ law.gradient for scale in scales])
+    slopes, offs, basis = law.whitened(precision, chains, seed)
     keys = jax.random.split(jax.random.key(seed % 2**31), chains)
-    place = law.frame.origin, basis @ root
+    place = law.frame.origin, basis
     u = np.asarray(_chains(log_prior, -(-count // chains))(keys, slopes, offs, *place), float)
     spread = u.std(axis=1)  # of each chain
     stuck = bool(np.any(spread < _STUCK * np.median(spread, axis=0)) or not np.isfinite(u).all())
-    flat = u.transpose(1, 0, 2).reshape(-1, len(root))[:count]
-    return law.frame.vectors(flat @ root.T), stuck
+    flat = u.transpose(1, 0, 2).reshape(-1, len(basis))[:count]
+    return law.frame.origin + flat @ basis.T, stuck
 
 
 @lru_cache(maxsize=8)

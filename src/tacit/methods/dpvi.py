@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
 
+from tacit.infer.guides import check_guide, guide_name, guided_draws, try_guide
+from tacit.infer.linearised import Linearised
 from tacit.methods.gradient_sampler import ChainState, GradientSampler, SamplerSetting
 from tacit.methods.method import Spending, Task
 from tacit.methods.schedules import Polynomial
 from tacit.spec.checks import set_fields
 from tacit.spec.errors import ModelError
 from tacit.spec.release import Release
+from tacit.spec.walks import Derivatives
 
+_LAWS = ("full_rank", "mean_field")
 # Robbins and Monro: noise averages out, the start is forgotten.
 _SCHEDULE = Polynomial(1.0, 1.0, 0.7)
 
@@ -51,32 +55,44 @@ class DPVI(GradientSampler):
     Parameters
     ----------
     guide
-        "full_rank", or "mean_field" for independent parameters. It is applied to what was released,
-        and costs nothing more.
+        "full_rank", which is the law itself under the model's own prior, or "mean_field" for its
+        margins, on the unbounded scale. Or a guide of NumPyro's, which is fitted to that law: a
+        class of `numpyro.infer.autoguide`, such as `AutoIAFNormal` (with options:
+        `functools.partial`); or, for a `LogDensity` of a NumPyro model, a function without
+        arguments of the model's variables. All are post-processing, and cost nothing more.
     """
 
-    guide: Literal["full_rank", "mean_field"] = "full_rank"
+    guide: Any = "full_rank"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.guide not in ("full_rank", "mean_field"):
-            raise ModelError(
-                f'Expected guide="full_rank" or "mean_field", got {self.guide!r}. Other guides and '
-                "variables of single records are not for DPVI: under the gradients that are "
-                "released the posterior is drawn exactly, with the model's own prior. Nothing was "
-                "read or spent."
-            )
+        if self.guide not in _LAWS:
+            if isinstance(self.guide, str):
+                raise ModelError(
+                    f'Expected guide="full_rank", "mean_field" or a guide of NumPyro\'s, got '
+                    f"{self.guide!r}: pass the class, as in "
+                    "guide=numpyro.infer.autoguide.AutoNormal."
+                )
+            check_guide(self.guide)
         if self.pilot_share == 0:
             raise ModelError("Expected pilot_share > 0 for DPVI: the guide's scale is theirs.")
         if self.step_size is None:
             set_fields(self, step_size=_SCHEDULE)
 
     def plan(self, task: Task) -> Spending:
-        if self.start(task).pilots is None:
+        pilots = self.start(task).pilots
+        if pilots is None:
             raise ModelError(
                 "Expected a model of at most 30 parameters for DPVI: take "
                 "tacit.methods.SGNHT(epsilon, delta). Nothing was read or spent."
             )
+        if self.guide != "full_rank" and task.sampling.noise != "aware":
+            raise ModelError(
+                'Expected noise="aware" beside guide=: a plug-in posterior is the draws of the '
+                "chain."
+            )
+        if self.guide not in _LAWS:
+            try_guide(self.guide, pilots.derivatives, task.sampling.chains * task.sampling.draws)
         return super().plan(task)
 
     def limits(self, setting: SamplerSetting) -> tuple[float, float]:
@@ -95,17 +111,17 @@ class DPVI(GradientSampler):
         quiet = 0.5 * (setting.precision / (setting.known + setting.batch)) ** 0.5
         return ascend(at, gradient, setting.precision, min(eta, quiet), rng)
 
-    def posterior(self, state: ChainState) -> Any:
-        made = super().posterior(state)
-        if self.guide == "full_rank":
-            return made
-        return independent(made, state.task.rng(self.steps))
+    def remarks(self, state: ChainState, setting: SamplerSetting) -> tuple[str, ...]:
+        if self.guide in _LAWS:
+            return ()
+        return (f"draws of {guide_name(self.guide)}, fitted to a law of what was released",)
 
-
-def independent(posterior: Any, rng: Generator) -> Any:
-    """The posterior with the draws of each number in an order of their own."""
-    draws = {}
-    for name, values in posterior.draws.items():
-        flat = values.reshape(values.shape[0] * values.shape[1], -1)
-        draws[name] = rng.permuted(flat, axis=0).reshape(values.shape)
-    return replace(posterior, draws=draws)
+    def drawn(self, law: Linearised, derivatives: Derivatives, task: Task) -> Any:
+        sampling = task.sampling
+        if self.guide not in _LAWS:
+            count, seed = sampling.chains * sampling.draws, sampling.seed or 0
+            return guided_draws(self.guide, law, derivatives, count, seed)
+        vectors, warnings = super().drawn(law, derivatives, task)
+        if self.guide == "mean_field":  # each column in an order of its own
+            vectors = task.rng(self.steps).permuted(vectors, axis=0)
+        return vectors, warnings

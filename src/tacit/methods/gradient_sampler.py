@@ -57,7 +57,7 @@ import numpy as np
 from tacit.infer.linearised import Linearised, inverse_root
 from tacit.infer.newton import curvature_of
 from tacit.methods.method import Spending, Task
-from tacit.methods.pilots import Pilots, begun, disagree, posterior_of
+from tacit.methods.pilots import Pilots, Warnings, begun, disagree, drawn, posterior_of
 from tacit.methods.sampler_plans import block_plan, paper_multiplier, payments, steps_plan
 from tacit.methods.schedules import Constant, Schedule, positive
 from tacit.spec.budget import Budget, Number
@@ -67,7 +67,7 @@ from tacit.spec.errors import BudgetError, ModelError
 from tacit.spec.plan import Everyone, Plan, Subsampling, check_subsampling
 from tacit.spec.release import Release
 from tacit.spec.sums import BoundedSum
-from tacit.spec.walks import Gradients
+from tacit.spec.walks import Derivatives, Gradients
 
 # How many times a chain must be able to forget its start, in the stiffest direction that the public
 # curvature knows of. Where privacy noise allows less, the temperature is raised. (SGLD of 500 steps
@@ -203,6 +203,12 @@ class GradientSampler:
         """The record after one step of size `eta`."""
         raise NotImplementedError
 
+    def drawn(
+        self, law: Linearised, derivatives: Derivatives, task: Task
+    ) -> tuple[np.ndarray, Warnings]:
+        """Draws (draw, parameter) under the law of all gradients, and warnings."""
+        return drawn(law, derivatives, task)
+
     def remarks(self, state: ChainState, setting: SamplerSetting) -> tuple[str, ...]:
         """Further lines for the certificate."""
         return ()
@@ -307,7 +313,7 @@ class GradientSampler:
             draws = _kept(state.trace, state.sizes)[None]
             return state.gradients.posterior(final, draws).diagnosed()
         law, warnings = self._law(state)
-        return posterior_of(law, state.pilots, final, state.task, warnings)
+        return posterior_of(law, state.pilots, final, state.task, warnings, self.drawn)
 
     def _walk(self, state: ChainState) -> ChainState:
         """The state of a chain that begins where the pilot queries ended, in their coordinates."""

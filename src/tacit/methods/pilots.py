@@ -9,6 +9,7 @@ made of (`tacit.infer.linearised`), with more gradients from the steps of a samp
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,6 +23,7 @@ from tacit.infer.linearised import (
     bent,
     inverse_root,
     newton_step,
+    overshot,
     walked_draws,
 )
 from tacit.methods.method import Task
@@ -32,6 +34,8 @@ from tacit.spec.plan import Steps
 from tacit.spec.release import Release
 from tacit.spec.sums import BoundedSum
 from tacit.spec.walks import Derivatives, Frame
+
+Warnings = tuple[str, ...]
 
 ADAPTING, LAST = 6, 3
 _ADAPTING_SHARE = 0.15  # of the pilot queries' budget
@@ -51,7 +55,7 @@ class Pilots:
     """The state of the pilot queries: where the next is asked, and what the last ones released.
 
     `n` is about how many rows there are, and `precision` how well that is known; `multiplier` is
-    the noise multiplier of the last queries.
+    the noise multiplier of the last queries. `before` is the newest answer.
     """
 
     derivatives: Derivatives
@@ -61,6 +65,7 @@ class Pilots:
     precision: float = 0.0
     multiplier: float = 0.0
     asked: int = 0
+    before: Observed | None = None
     observed: tuple[Observed, ...] = ()
 
     @property
@@ -105,6 +110,8 @@ class Pilots:
             ratio = (LAST / (1 - _ADAPTING_SHARE)) / (ADAPTING / _ADAPTING_SHARE)
             multiplier = sd / bound.clip * math.sqrt(ratio)
             gradient, curvature = observed.gradient, adapted(observed, n)
+            if self.before is not None:
+                curvature = overshot(curvature, self.before, observed, n)
         prior, basis = derivatives.prior_precision, self.frame.basis
         step = newton_step(
             self.frame,
@@ -120,7 +127,7 @@ class Pilots:
         if self.asked == ADAPTING + LAST - 1:
             frame = self.frame  # the end is where the last question was
         facts: Any = {"frame": frame, "n": n, "precision": precision, "multiplier": multiplier}
-        return replace(self, asked=self.asked + 1, observed=kept, **facts)
+        return replace(self, asked=self.asked + 1, before=observed, observed=kept, **facts)
 
     def _counted(self, observed: Observed, n_units: int | None) -> tuple[float, float]:
         """About how many rows there are: as many as units, or the mean of what was released."""
@@ -146,7 +153,7 @@ class Pilots:
         return Rows(max(counted, 0.0), self.observed[0].sd / math.sqrt(len(self.observed)))
 
     @property
-    def warnings(self) -> tuple[str, ...]:
+    def warnings(self) -> Warnings:
         """What makes the law doubtful, in sentences."""
         law, size = self.law, self.derivatives.size
         found = []
@@ -211,29 +218,35 @@ def disagree(parts: list[Linearised], law: Linearised) -> bool:
     return bool(improbable and matter > size / 4)
 
 
-def posterior_of(
-    law: Linearised,
-    pilots: Pilots,
-    release: Release,
-    task: Task,
-    warnings: tuple[str, ...],
-) -> Any:
-    """The posterior by a law of the released gradients and the model's prior."""
-    sampling, derivatives = task.sampling, pilots.derivatives
+def drawn(law: Linearised, derivatives: Derivatives, task: Task) -> tuple[np.ndarray, Warnings]:
+    """Return draws (draw, parameter) under a law and the model's prior, and warnings."""
+    sampling = task.sampling
     count = sampling.chains * sampling.draws
     aware = sampling.noise == "aware"
     precision = derivatives.prior_precision
     if derivatives.log_prior is None or not aware:
         rng = np.random.default_rng(sampling.seed)
         mean = derivatives.prior_mean
-        vectors = law.normal_draws(mean, precision, count, rng, aware=aware)
-    else:
-        seed = sampling.seed or 0
-        vectors, stuck = walked_draws(law, precision, derivatives.log_prior, count, seed)
-        if stuck:
-            warnings += ("a chain of NUTS under the model's prior was stuck: do not use the draws",)
-    if derivatives.contrasts is not None and aware:
-        share = bent(derivatives.contrasts, law.frame.origin, vectors, precision)
+        return law.normal_draws(mean, precision, count, rng, aware=aware), ()
+    vectors, stuck = walked_draws(law, precision, derivatives.log_prior, count, sampling.seed or 0)
+    said = "a chain of NUTS under the model's prior was stuck: do not use the draws"
+    return vectors, (said,) if stuck else ()
+
+
+def posterior_of(
+    law: Linearised,
+    pilots: Pilots,
+    release: Release,
+    task: Task,
+    warnings: Warnings,
+    draws: Callable[..., tuple[np.ndarray, Warnings]] = drawn,
+) -> Any:
+    """The posterior by a law of the released gradients and the model's prior."""
+    sampling, derivatives = task.sampling, pilots.derivatives
+    vectors, more = draws(law, derivatives, task)
+    warnings += more
+    if derivatives.contrasts is not None and sampling.noise == "aware":
+        share = bent(derivatives.contrasts, law.frame.origin, vectors, derivatives.prior_precision)
         if share > _BENT:
             warnings += (
                 "the log-likelihood is far from quadratic where the posterior is, so that "

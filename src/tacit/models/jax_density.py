@@ -27,7 +27,8 @@ class Density:
     `start`, the standard deviation of each parameter. `values` turns vectors (..., parameter)
     into arrays by name on the model's own scale, and `vector` one set of such arrays into a vector.
     `log_likelihood_of` takes such arrays and a row. Where the law of the target is known, `outcome`
-    takes a key too, and gives the target's mean and a draw of it.
+    takes a key too, and gives the target's mean and a draw of it. Of a NumPyro model `sites` is
+    the program of its variables and their priors, and returns their vector.
     """
 
     columns: tuple[str, ...]
@@ -40,6 +41,7 @@ class Density:
     targets: tuple[str, ...]
     log_likelihood_of: Callable[[Any, Any], Any]
     outcome: Callable[[Any, Any, Any], Any] | None = None
+    sites: Callable[[], Any] | None = None
 
     def contrasts(self, schema: Schema) -> Callable[[Any], Any]:
         """Return what the log-likelihoods of synthetic records say of their targets at a vector.

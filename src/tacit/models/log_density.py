@@ -276,6 +276,7 @@ def _derivatives(
         parameters=lambda posterior: _vector_of(density, posterior),
         clip=model.clip,
         contrasts=density.contrasts(schema) if density.targets else None,
+        sites=density.sites,
     )
 
 

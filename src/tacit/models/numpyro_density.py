@@ -90,13 +90,21 @@ def numpyro_density(model: Any, schema: Schema) -> Density:
         given = {name: jnp.asarray(arrays[name]) for name in latent}
         return layout.vector(unconstrain_fn(prior_alone, (), some, given))
 
+    def variables() -> Any:
+        from numpyro import handlers
+
+        with handlers.trace() as found:
+            prior_alone(**some)
+        free = [biject_to(found[n]["fn"].support).inv(found[n]["value"]) for n in latent]
+        return jnp.concatenate([jnp.ravel(each) for each in free])
+
     def log_likelihood_of(arrays: Any, row: Any) -> Any:
         return _terms(program, arrays, bind(row[None]), 1)[0]
 
     targets, plain = _targets(program, columns, bind, rows[:2])
     outcome = _outcome(program, bind) if plain else None
     functions = log_likelihood, log_prior, values, vector, targets, log_likelihood_of, outcome
-    return Density(columns, start, spread, *functions)
+    return Density(columns, start, spread, *functions, sites=variables)
 
 
 def _binding(model: Any, schema: Schema) -> tuple[tuple[str, ...], Callable[[Any], dict[str, Any]]]:

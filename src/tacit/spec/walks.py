@@ -167,6 +167,8 @@ class Derivatives:
     contrasts
         What synthetic records say of the parameters, numbers as a function of JAX, for a look at
         how far it is from linear; None where that is known to be near enough.
+    sites
+        Of a NumPyro model, the program of its variables and their priors; it returns the vector.
     """
 
     gradient: Contribution
@@ -182,6 +184,7 @@ class Derivatives:
     constants: tuple[np.ndarray, ...] = ()
     clip: float | None = None
     contrasts: Callable[[Any], Any] | None = None
+    sites: Callable[[], Any] | None = None
 
     @property
     def size(self) -> int:
