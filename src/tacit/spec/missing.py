@@ -7,12 +7,13 @@ nothing. What a release counted says so, at no cost: it is post-processing.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tacit.spec.columns import Column
+from tacit.spec.columns import Categorical, Column
 from tacit.spec.moments import ROWS, Moments
 from tacit.spec.queries import Counts, columns_of
 
@@ -26,6 +27,8 @@ Z = 1.645
 # missing for a reason can move a share of a half by more than 10 points, which is more than most
 # intervals are wide; and if it is no more than this, at most 5% of releases warn.
 MUCH = 0.2
+# Below this share of rows, and not to be told from none, a level beside a default is suspected.
+FEW = 0.01
 
 
 @dataclass(frozen=True)
@@ -122,12 +125,45 @@ def rows_of(release: Release) -> Rows | None:
 
 def warnings_of(release: Release) -> tuple[str, ...]:
     """Sentences to warn with, where much is missing."""
-    return tuple(
+    if release.n == 0:
+        return ("the table has no rows: the answer is the prior's alone; is its file empty?",)
+    lost = tuple(
         f"{each}: unless the data lack them, check the schema's levels, codes, bounds and date "
         "format and the source's encoding; the answer is about the other rows alone"
         for each in missing(release)
         if each.much
     )
+    return lost + tuple(_emptied(release))
+
+
+def _emptied(release: Release) -> Iterator[str]:
+    """Sentences about levels that noise cannot tell from none, beside a default.
+
+    A default takes cells that cannot be read, so that nothing counts those of a misspelt level;
+    but its own count is then noise alone.
+    """
+    if not isinstance(release.query, Counts):
+        return
+    for column in columns_of(release.query, release.schema):
+        if not isinstance(column, Categorical) or column.default is None:
+            continue
+        for block in release.blocks:
+            at = [i for i, axis in enumerate(block.axes) if axis.name == column.name]
+            if not at or block.omitted:
+                continue
+            values, _, variance = _table(release, block.name)
+            by_level = np.moveaxis(values, at[0], 0).reshape(len(column.levels), -1)
+            counts, most = by_level.sum(axis=1), Z * math.sqrt(by_level.shape[1] * variance)
+            few = (counts <= most) & (counts + most < FEW * counts.sum())
+            rare = [name for name, is_few in zip(column.levels, few, strict=True) if is_few]
+            if rare:
+                yield (
+                    f"hardly a row has {_either(rare)} in {column.name!r} (fewer than "
+                    f"{100 * FEW:g}% each): unless that is so, check how the data spell it, codes "
+                    f"and encoding, since default={column.default!r} takes every cell that cannot "
+                    "be read"
+                )
+            break
 
 
 def _table(release: Release, name: str) -> tuple[np.ndarray, np.ndarray, float]:
@@ -216,6 +252,6 @@ def _unknown(columns: tuple[str, ...], why: str) -> Missing:
     return Missing(columns, reason=text)
 
 
-def _either(columns: tuple[str, ...]) -> str:
+def _either(columns: Sequence[Any]) -> str:
     shown = [repr(name) for name in columns[:6]] + ["..."] * (len(columns) > 6)
     return " or ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else shown[0]
