@@ -65,7 +65,8 @@ def model_from_description(facts: Mapping[str, Any]) -> Any:
     for option in options:
         if option not in known:
             raise ModelError(
-                f"{name} does not take {option}; it may have {', '.join(known)}{meant(option, known)}"
+                f"{name} does not take {option}; it may have {', '.join(known)}"
+                f"{meant(option, known)}"
             )
     try:
         return MODELS[name](**options)

@@ -110,9 +110,7 @@ class Forecast:
         lines = [
             f"expected of {self.n_units:,} units, {100 * self.level:g}% intervals, "
             f"{self.repeats} simulated tables:",
-            shown.reset_index().to_string(
-                index=False, float_format=lambda value: f"{value:.3g}"
-            ),
+            shown.reset_index().to_string(index=False, float_format=lambda value: f"{value:.3g}"),
         ]
         return "\n".join((*lines, *(f"assumed: {text}" for text in self.assumptions)))
 

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tacit.spec.columns import Categorical, Column
+from tacit.spec.keys import Is, name_of
 from tacit.spec.moments import ROWS, Moments
 from tacit.spec.queries import Counts, columns_of
 
 if TYPE_CHECKING:
-    from tacit.spec.release import Release
+    from tacit.spec.release import Block, Release
 
 # Ends of intervals, in standard deviations of the noise: 90% for a Gaussian, 90.2% for one Laplace
 # number and between the two for sums of them.
@@ -142,28 +143,40 @@ def _emptied(release: Release) -> Iterator[str]:
     A default takes cells that cannot be read, so that nothing counts those of a misspelt level;
     but its own count is then noise alone.
     """
-    if not isinstance(release.query, Counts):
+    query, schema = release.query, release.schema
+    if not isinstance(query, Counts):
         return
-    for column in columns_of(release.query, release.schema):
-        if not isinstance(column, Categorical) or column.default is None:
-            continue
-        for block in release.blocks:
-            at = [i for i, axis in enumerate(block.axes) if axis.name == column.name]
-            if not at or block.omitted:
+    said: set[str] = set()
+    for keys, block in zip(query.tables, release.blocks, strict=True):
+        for at, key in enumerate([*query.by, *keys]):
+            column = schema[name_of(key)]
+            if not isinstance(column, Categorical) or column.default is None:
                 continue
-            values, _, variance = _table(release, block.name)
-            by_level = np.moveaxis(values, at[0], 0).reshape(len(column.levels), -1)
-            counts, most = by_level.sum(axis=1), Z * math.sqrt(by_level.shape[1] * variance)
-            few = (counts <= most) & (counts + most < FEW * counts.sum())
-            rare = [name for name, is_few in zip(column.levels, few, strict=True) if is_few]
-            if rare:
+            rare = _rare(release, block, at)
+            if isinstance(key, Is):  # False and True: these levels, and the others
+                other = tuple(each for each in column.levels if each not in key.levels)
+                rare = [each for is_in in rare for each in (key.levels if is_in else other)]
+            if rare and column.name not in said:
+                said.add(column.name)
                 yield (
                     f"hardly a row has {_either(rare)} in {column.name!r} (fewer than "
-                    f"{100 * FEW:g}% each): unless that is so, check how the data spell it, codes "
-                    f"and encoding, since default={column.default!r} takes every cell that cannot "
-                    "be read"
+                    f"{100 * FEW:g}%): unless that is so, check how the data spell it, codes and "
+                    f"encoding, since default={column.default!r} takes every cell that cannot be "
+                    "read"
                 )
-            break
+
+
+def _rare(release: Release, block: Block, at: int) -> list[Any]:
+    """Labels of an axis of a table whose counts are few, and not to be told from none."""
+    values, _, variance = _table(release, block.name)
+    labels = [*block.omitted, *block.axes[at].labels]
+    counts = np.moveaxis(values, at, 0).reshape(values.shape[at], -1)
+    most = Z * math.sqrt(counts.shape[1] * variance)
+    counts = counts.sum(axis=1)
+    if block.omitted:  # of two cells that sum to n, the other
+        counts = np.array([(release.n or 0) - counts[0], *counts])
+    few = (counts <= most) & (counts + most < FEW * counts.sum())
+    return [label for label, is_few in zip(labels, few, strict=True) if is_few]
 
 
 def _table(release: Release, name: str) -> tuple[np.ndarray, np.ndarray, float]:

@@ -46,8 +46,8 @@ _NAME = re.compile(r"[^\W_][^/\\:*?\"<>|\x00-\x1f\x7f]*")
 _LONGEST_NAME = 100  # bytes
 _EXAMPLES = {  # what to write where a part is missing
     "analysis": (
-        ' Write a question: [[analysis]], then name = "...", model = "...", the model\'s options and '
-        "how = { epsilon = 0.5 }, each on a line."
+        ' Write [[analysis]], then on lines of their own name = "...", model = "...", the options '
+        "of the model and how = { epsilon = 0.5 }."
     ),
 }
 PLANNING = ("units", "epsilons", "repeats", "guess", "rows")
