@@ -76,6 +76,8 @@ def fit(
             raise ModelError(
                 f"Expected how to spend, for example tacit.Laplace(epsilon=0.5).{rest}"
             )
+        if name is not None and not isinstance(name, str):
+            raise ModelError(f"Expected name={name!r} to be a text, such as name='smokers'.")
         Sampling.of(options)
         method: Any = resolve(model, wall, how)
     if wall.remaining is not None:

@@ -52,6 +52,11 @@ def with_prior(
     ...     return np.logaddexp(norm.logpdf(p, 0.2, 0.05), norm.logpdf(p, 0.6, 0.05))
     >>> # tacit.with_prior(posterior, humps).summary()
     """
+    if not callable(log_prior):
+        raise ModelError(
+            f"Expected log_prior to be a function of a dict of draws, got {log_prior!r}: for other "
+            "options of the model's own prior write another_model.posterior(release)."
+        )
     if "log_prior" in posterior.model:
         raise ModelError("Expected the posterior as it was fitted, before it got another prior.")
     name = posterior.model["model"]

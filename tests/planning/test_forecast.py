@@ -1,6 +1,7 @@
 """What is expected of a fit before any data: against formulas, and in words where it cannot be."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -44,6 +45,8 @@ def test_widths_are_those_of_the_formula():
     # Errors are about the width of an interval; four tables cannot say more.
     assert (found.table["error"] < 4 * found.table["half_width"]).all()
     assert "4,000 units" in str(found)
+    assert "coverage" not in str(found)  # of four tables it would say nothing
+    assert "coverage" in str(replace(found, repeats=100))
     assert "guesses of ill" in str(found)
     axes = found.plot(Figure().subplots())
     assert len(axes.lines) == 2  # one quantity, and what it would be without noise
@@ -91,7 +94,8 @@ def test_without_a_guess_the_prior_is_said_to_be_one():
         ({"guess": {**GUESS, "age": 500}}, "within its bounds"),
         ({"guess": pd.DataFrame({"age": [40]})}, "Expected a column 'ill'"),
         ({"n_units": None}, "Expected n_units="),
-        ({"repeats": 1}, "repeats=1 >= 2"),
+        ({"repeats": 1}, "repeats=1 to be a whole number from 2"),
+        ({"n_units": -5}, "n_units=-5 to be a whole number from 1"),
     ],
 )
 def test_what_cannot_be_guessed_is_said(options, says):

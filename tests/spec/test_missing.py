@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tacit
-from tacit.spec.missing import missing, rows_of
+from tacit.spec.missing import missing, rows_of, warnings_of
 
 Q = tacit.queries
 SMOKER, BMI = tacit.Categorical("smoker", ["no", "yes"]), tacit.Real("bmi", 10, 60)
@@ -143,3 +143,27 @@ def test_pilot_queries_say_when_they_counted_few_rows(tmp_path):
         assert tacit.Posterior.load(tmp_path / "p.nc").rows == posterior.rows
     assert found[0] == []
     assert "rows of 500 units" in found[1][0]
+
+
+def test_a_level_that_a_default_may_have_swallowed_is_suspected():
+    """A misspelt level is counted as noise alone; one that is there, however rare, is not."""
+    data = {"fbs": ["no"] * 1800 + ["yes"] * 200, "sex": ["f", "m"] * 1000}
+    model = tacit.BetaBernoulli
+    misspelt = tacit.Categorical("fbs", ["no", "Yes"], default="no")
+    public = tacit.Public(data, schema(misspelt, tacit.Categorical("sex", ["f", "m"])), seed=0)
+    posterior = tacit.fit(model("fbs", success="Yes"), public, tacit.Laplace(1))
+    (said,) = posterior.warnings
+    assert "hardly a row has 'Yes' in 'fbs'" in said
+    assert "default='no' takes every cell" in said
+    crossed = tacit.Public(data, public.schema, seed=0).release(
+        Q.Counts([("sex", "fbs")]), tacit.Laplace(1)
+    )
+    assert "hardly a row has 'Yes'" in warnings_of(crossed)[0]
+    right = tacit.Categorical("fbs", ["no", "yes"], default="no")
+    for _ in range(20):  # 10% of rows: 200, with noise of sd 2.8
+        assert not warnings_of(released(data, schema(right), Q.Counts("fbs"), tacit.Laplace(1)))
+
+
+def test_a_table_without_rows_is_said_to_have_none():
+    (said,) = warnings_of(released({"smoker": []}, schema(SMOKER), Q.Counts("smoker")))
+    assert "the table has no rows" in said

@@ -36,7 +36,11 @@ def test_numbers_are_the_decimals_that_were_written(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
-        ("[data]", "[date]", "Expected 'data' in the study"),
+        ("[data]", "[date]", "did you mean data"),
+        ('levels = ["no", "yes"]', 'level = ["no", "yes"]', "did you mean levels"),
+        ('model = "BetaBernoulli"', 'model = "BetaBernouli"', "did you mean BetaBernoulli"),
+        ('model = "BetaBernoulli"', "", "Analysis 'harm': Expected a model; there are"),
+        ('model = "BetaBernoulli"', 'model = "BetaBernoulli"\ndraws = -5', "draws=-5"),
         ('ledger = "incidents.ledger"', "", "Expected 'ledger' in [data]"),
         ("[budget]\nepsilon = 1.0", "[budget]", "Expected 'epsilon' in [budget]"),
         ("epsilon = 1.0", "epsilon = -1.0", "Expected epsilon=-1.0 > 0"),

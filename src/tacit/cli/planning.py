@@ -152,15 +152,19 @@ def _print_forecast(name: str, found: Forecast) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from tacit.planning.forecast import FEWEST_TO_COVER
+
     title = f"{name}: what to expect of {found.n_units:,} units ({100 * found.level:g}% intervals)"
     table = Table(title=title, title_justify="left")
-    for column in ("epsilon", "", "±", "error", f"coverage of {found.repeats}"):
+    told = found.repeats >= FEWEST_TO_COVER
+    for column in ("epsilon", "", "±", "error", *["coverage"] * told):
         table.add_column(column, justify="left" if column == "" else "right")
     quantities = found.quantities[:_SHOWN]
     for (epsilon, quantity), row in found.table.iterrows():  # type: ignore[misc]
         if quantity in quantities:
             at = "no noise" if epsilon == float("inf") else f"{epsilon:g}"
-            numbers = f"{row['half_width']:.3g}", f"{row['error']:.3g}", f"{row['coverage']:.0%}"
+            numbers = [f"{row['half_width']:.3g}", f"{row['error']:.3g}"]
+            numbers += [f"{row['coverage']:.0%} ± {found.coverage_sd:.0%}"] * told
             table.add_row(at, Text(str(quantity)), *numbers)
     out.print(table)
     if len(found.quantities) > _SHOWN:

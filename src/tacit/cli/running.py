@@ -189,7 +189,8 @@ def _write_report(study: Study, fitted: Mapping[str, Posterior], ledger: Ledger)
         if name in fitted or path.exists()
     }
     page = study.output / "report.html"
-    report.write(page, found, title=f"Results from {study.source.name}", ledger=ledger)
+    table = study.source if isinstance(study.source, Path) else Path(study.source.path)
+    report.write(page, found, title=f"Results from {table.name}", ledger=ledger)
     return page
 
 

@@ -6,7 +6,6 @@ it holds code, which no study file can name.
 
 from collections.abc import Mapping
 from dataclasses import fields
-from difflib import get_close_matches
 from typing import Any
 
 from tacit.models.bayes_net import BayesNet, NaiveBayes
@@ -22,6 +21,7 @@ from tacit.models.markov_random_field import MarkovRandomField
 from tacit.models.naive_bayes_mixture import NaiveBayesMixture
 from tacit.models.normal import MultivariateNormalModel, NormalMean, NormalModel
 from tacit.models.sigmoid_belief_network import SigmoidBeliefNetwork
+from tacit.spec.checks import meant
 from tacit.spec.errors import ModelError
 
 __all__ = [
@@ -59,14 +59,14 @@ def model_from_description(facts: Mapping[str, Any]) -> Any:
     options = dict(facts)
     name = options.pop("model", None)
     if name not in MODELS:
-        raise ModelError(f"Unknown model {name!r}; there are {', '.join(MODELS)}.")
+        what = "Expected a model" if name is None else f"Unknown model {name!r}"
+        raise ModelError(f"{what}; there are {', '.join(MODELS)}{meant(name, MODELS)}")
     known = [field.name for field in fields(MODELS[name])]
     for option in options:
         if option not in known:
-            alike = get_close_matches(str(option), known, 1)
-            meant = f"; did you mean {alike[0]}?" if alike else "."
             raise ModelError(
-                f"{name} does not take {option}; it may have {', '.join(known)}{meant}"
+                f"{name} does not take {option}; it may have {', '.join(known)}"
+                f"{meant(option, known)}"
             )
     try:
         return MODELS[name](**options)

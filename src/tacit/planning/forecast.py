@@ -16,6 +16,7 @@ from tacit.planning.guesses import Guess, Guessed
 from tacit.posterior import Posterior
 from tacit.public import Public
 from tacit.spec.budget import Budget
+from tacit.spec.checks import whole_number
 from tacit.spec.errors import InferenceWarning, ModelError
 from tacit.spec.mechanisms import Exact, Gaussian, Laplace
 from tacit.spec.schema import Schema
@@ -31,6 +32,8 @@ _COLOURS = (
     *("#e69f00", "#56b4e9", "#000000", "#999999"),
 )
 _LEAST, _MOST = 0.01, 20.0  # epsilons that are looked at for a given width
+FEWEST_TO_COVER = 100  # tables from which a coverage is shown: with 20 it is off by 7 points
+_MOST_UNITS = 10**9
 _HALVINGS = 4  # of the interval in which such an epsilon is, after the first table
 
 
@@ -43,7 +46,8 @@ class Forecast:
     table
         A row for each epsilon and quantity: `half_width`, half the mean width of intervals;
         `error`, the root mean square of posterior mean less truth; `coverage`, the share of
-        intervals that hold the truth. Epsilon inf is the fit without privacy noise, the best that
+        intervals that hold the truth, which is shown from 100 tables on: its standard error is
+        `coverage_sd`. Epsilon inf is the fit without privacy noise, the best that
         can be had.
     n_units, level, repeats
         How many units the tables had, the probability of intervals, and the number of tables.
@@ -56,6 +60,11 @@ class Forecast:
     level: float
     repeats: int
     assumptions: tuple[str, ...]
+
+    @property
+    def coverage_sd(self) -> float:
+        """The standard error of a coverage from so many tables, where intervals are right."""
+        return math.sqrt(self.level * (1 - self.level) / self.repeats)
 
     @property
     def quantities(self) -> tuple[str, ...]:
@@ -96,12 +105,12 @@ class Forecast:
         return axes
 
     def __str__(self) -> str:
+        few = self.repeats < FEWEST_TO_COVER
+        shown = self.table.drop(columns="coverage") if few else self.table
         lines = [
             f"expected of {self.n_units:,} units, {100 * self.level:g}% intervals, "
             f"{self.repeats} simulated tables:",
-            self.table.reset_index().to_string(
-                index=False, float_format=lambda value: f"{value:.3g}"
-            ),
+            shown.reset_index().to_string(index=False, float_format=lambda value: f"{value:.3g}"),
         ]
         return "\n".join((*lines, *(f"assumed: {text}" for text in self.assumptions)))
 
@@ -207,8 +216,8 @@ class _Runs:
                 "Expected n_units=, about how many there are: how wide intervals will be depends "
                 "on it."
             )
-        if repeats < 2:
-            raise ModelError(f"Expected repeats={repeats} >= 2: one table shows nothing.")
+        units = whole_number(units, "n_units", most=_MOST_UNITS)
+        whole_number(repeats, "repeats", least=2, most=_MOST_UNITS)  # one table shows nothing
         self.model, self.schema, self.how, self.units = model, schema, how, int(units)
         self.repeats, self.level, self.seed = repeats, level, seed
         self.sampling = _DRAWS | {k: v for k, v in (sampling or {}).items() if v is not None}

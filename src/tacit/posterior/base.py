@@ -315,6 +315,8 @@ class Posterior:
             "tacit_warnings": json.dumps([list(self.warnings), self.chained]),
             "tacit_releases": to_json([r.to_dict() for r in self.releases]),
         }
+        if not Path(path).parent.is_dir():
+            raise FileError(f"Cannot write {path}: there is no folder {Path(path).parent}.")
         write_groups(path, *groups, facts)
 
     @classmethod

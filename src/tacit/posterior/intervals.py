@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from tacit.spec.checks import is_number
 from tacit.spec.errors import ModelError
 
 Interval = Literal["central", "hdi"]
@@ -14,8 +15,8 @@ Interval = Literal["central", "hdi"]
 
 def tails(level: float) -> list[float]:
     """Return the probabilities below the ends of a central interval."""
-    if not 0 < level < 1:
-        raise ModelError(f"Expected 0 < level={level} < 1, such as 0.9.")
+    if not is_number(level) or not 0 < level < 1:
+        raise ModelError(f"Expected 0 < level={level!r} < 1, such as 0.9.")
     return [(1 - level) / 2, (1 + level) / 2]
 
 

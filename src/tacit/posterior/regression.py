@@ -11,7 +11,7 @@ from scipy.special import expit, log_expit
 from tacit.posterior.base import Posterior, chunks, column_of, log_mean
 from tacit.posterior.classes import ClassPosterior, codes_of, values_of
 from tacit.posterior.intervals import tails
-from tacit.spec.columns import Categorical
+from tacit.spec.columns import Categorical, Column
 from tacit.spec.design import Design
 from tacit.spec.errors import ModelError
 
@@ -22,7 +22,7 @@ class RegressionPosterior(Posterior):
     def predict(self, table: Mapping[str, Any]) -> np.ndarray:
         """Return the expected target of each row of a table that you already have.
 
-        `table` has a column for each feature: a DataFrame, or a mapping from names to numbers.
+        `table` has a column for each feature, numbers or levels: a DataFrame or a mapping.
         """
         return self._lines(table).mean(axis=0)
 
@@ -38,8 +38,19 @@ class RegressionPosterior(Posterior):
 
     def _lines(self, table: Mapping[str, Any]) -> np.ndarray:
         """Return the regression mean of each draw at each row, shape (draw, row)."""
-        columns = [np.asarray(column_of(table, name), float) for name in self.coords["feature"]]
+        schema = self.releases[0].schema
+        columns = [_numbers(table, schema[name]) for name in self.coords["feature"]]
         return self.flat("intercept")[:, None] + self.flat("coef") @ np.stack(columns)
+
+
+def _numbers(table: Mapping[str, Any], column: Column) -> np.ndarray:
+    """A feature as floats: the index of a level; a number is not clipped, for lines go on."""
+    if isinstance(column, Categorical):
+        return values_of(table, column)
+    try:
+        return np.asarray(column_of(table, column.name), float)
+    except (TypeError, ValueError):
+        raise ModelError(f"Expected numbers in the column {column.name!r} of the table.") from None
 
 
 class LogisticPosterior(ClassPosterior):

@@ -93,7 +93,8 @@ def write(
     level
         The probability of intervals.
     """
-    if not posteriors or not all(isinstance(p, Posterior) for p in posteriors.values()):
+    given = list(posteriors.values()) if isinstance(posteriors, Mapping) else []
+    if not given or not all(isinstance(p, Posterior) for p in given):
         raise ModelError('Expected posteriors by name: report.write(path, {"smoking": posterior}).')
     numbers = count(1)
     asked = dict(questions or {})

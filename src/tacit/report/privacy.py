@@ -64,10 +64,12 @@ class Price:
         """Return what this price means for one unit, in plain sentences."""
         who, one = self.who, f"one {self.who}"
         if self.schema.neighbours == "replace_one":
-            other = f"the rows of this {who} been any others"
-            compared = f"Take any two accounts of what the rows of {one} say"
+            rows = "this row" if who == "row" else f"the rows of this {who}"
+            other = f"{rows} been {'any other' if who == 'row' else 'any others'}"
+            what = "one row says" if who == "row" else f"the rows of {one} say"
+            compared = f"Take any two accounts of what {what}"
             likely = "under one as under the other"
-            odds = f"the rows of this {who} change a reader's odds between the two"
+            odds = f"{rows} change{'s' * (who == 'row')} a reader's odds between the two"
         else:
             other = f"this {who} not been in the data at all"
             compared = f"Compare data with {one} and the same data without"

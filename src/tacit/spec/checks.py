@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -55,6 +56,13 @@ def whole_number(
     if not is_whole(value, least, most):
         raise error(f"Expected {what}={value!r} to be a whole number from {least} to {most}.")
     return int(value)
+
+
+def meant(asked: Any, known: Iterable[str]) -> str:
+    """The end of a sentence that lists what is known."""
+    by_letters = {each.lower(): each for each in known}
+    alike = get_close_matches(str(asked).lower(), by_letters, 1)
+    return f"; did you mean {by_letters[alike[0]]}?" if alike else "."
 
 
 def among(value: Any, options: Sequence[Any]) -> bool:

@@ -7,12 +7,12 @@ column's domain counts as missing, or as the column's `default`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 
-from tacit.spec.checks import among, is_number, is_whole, one_of, set_fields, whole_number
+from tacit.spec.checks import among, is_number, is_whole, meant, one_of, set_fields, whole_number
 from tacit.spec.errors import SchemaError
 from tacit.spec.periods import PERIODS, Period, check_format, period_label, period_number
 from tacit.spec.wire import facts_of
@@ -364,6 +364,13 @@ def column_from_dict(facts: Mapping[str, Any]) -> Column:
     cls = COLUMNS.get(str(rest.pop("type", "")).lower())
     if cls is None:
         raise SchemaError(f"Expected type to be one of {', '.join(COLUMNS)} in {dict(facts)}.")
+    known = [each.name for each in fields(cls)]
+    for option in rest:
+        if option not in known:
+            raise SchemaError(
+                f"Column {rest.get('name')!r}: type {cls.__name__.lower()!r} does not take "
+                f"{option}; it may have {', '.join(known)}{meant(option, known)}"
+            )
     try:
         return cls(**rest)
     except TypeError as error:

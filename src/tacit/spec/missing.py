@@ -7,17 +7,19 @@ nothing. What a release counted says so, at no cost: it is post-processing.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tacit.spec.columns import Column
+from tacit.spec.columns import Categorical, Column
+from tacit.spec.keys import Is, name_of
 from tacit.spec.moments import ROWS, Moments
 from tacit.spec.queries import Counts, columns_of
 
 if TYPE_CHECKING:
-    from tacit.spec.release import Release
+    from tacit.spec.release import Block, Release
 
 # Ends of intervals, in standard deviations of the noise: 90% for a Gaussian, 90.2% for one Laplace
 # number and between the two for sums of them.
@@ -26,6 +28,8 @@ Z = 1.645
 # missing for a reason can move a share of a half by more than 10 points, which is more than most
 # intervals are wide; and if it is no more than this, at most 5% of releases warn.
 MUCH = 0.2
+# Below this share of rows, and not to be told from none, a level beside a default is suspected.
+FEW = 0.01
 
 
 @dataclass(frozen=True)
@@ -122,12 +126,57 @@ def rows_of(release: Release) -> Rows | None:
 
 def warnings_of(release: Release) -> tuple[str, ...]:
     """Sentences to warn with, where much is missing."""
-    return tuple(
+    if release.n == 0:
+        return ("the table has no rows: the answer is the prior's alone; is its file empty?",)
+    lost = tuple(
         f"{each}: unless the data lack them, check the schema's levels, codes, bounds and date "
         "format and the source's encoding; the answer is about the other rows alone"
         for each in missing(release)
         if each.much
     )
+    return lost + tuple(_emptied(release))
+
+
+def _emptied(release: Release) -> Iterator[str]:
+    """Sentences about levels that noise cannot tell from none, beside a default.
+
+    A default takes cells that cannot be read, so that nothing counts those of a misspelt level;
+    but its own count is then noise alone.
+    """
+    query, schema = release.query, release.schema
+    if not isinstance(query, Counts):
+        return
+    said: set[str] = set()
+    for keys, block in zip(query.tables, release.blocks, strict=True):
+        for at, key in enumerate([*query.by, *keys]):
+            column = schema[name_of(key)]
+            if not isinstance(column, Categorical) or column.default is None:
+                continue
+            rare = _rare(release, block, at)
+            if isinstance(key, Is):  # False and True: these levels, and the others
+                other = tuple(each for each in column.levels if each not in key.levels)
+                rare = [each for is_in in rare for each in (key.levels if is_in else other)]
+            if rare and column.name not in said:
+                said.add(column.name)
+                yield (
+                    f"hardly a row has {_either(rare)} in {column.name!r} (fewer than "
+                    f"{100 * FEW:g}%): unless that is so, check how the data spell it, codes and "
+                    f"encoding, since default={column.default!r} takes every cell that cannot be "
+                    "read"
+                )
+
+
+def _rare(release: Release, block: Block, at: int) -> list[Any]:
+    """Labels of an axis of a table whose counts are few, and not to be told from none."""
+    values, _, variance = _table(release, block.name)
+    labels = [*block.omitted, *block.axes[at].labels]
+    counts = np.moveaxis(values, at, 0).reshape(values.shape[at], -1)
+    most = Z * math.sqrt(counts.shape[1] * variance)
+    counts = counts.sum(axis=1)
+    if block.omitted:  # of two cells that sum to n, the other
+        counts = np.array([(release.n or 0) - counts[0], *counts])
+    few = (counts <= most) & (counts + most < FEW * counts.sum())
+    return [label for label, is_few in zip(labels, few, strict=True) if is_few]
 
 
 def _table(release: Release, name: str) -> tuple[np.ndarray, np.ndarray, float]:
@@ -216,6 +265,6 @@ def _unknown(columns: tuple[str, ...], why: str) -> Missing:
     return Missing(columns, reason=text)
 
 
-def _either(columns: tuple[str, ...]) -> str:
+def _either(columns: Sequence[Any]) -> str:
     shown = [repr(name) for name in columns[:6]] + ["..."] * (len(columns) > 6)
     return " or ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else shown[0]

@@ -67,8 +67,14 @@ class Schema:
         names = [column.name for column in columns]
         if unit is not None:
             names.append(column_name(unit))
-        if len(set(names)) < len(names):
-            raise SchemaError(f"Expected each column once, got {', '.join(names)}.")
+        for name in names:
+            if name == unit and names.count(name) > 1:
+                raise SchemaError(
+                    f"Expected the unit's column {name!r} not to be among the columns too: it says "
+                    "whose row it is, and cannot be asked about."
+                )
+            if names.count(name) > 1:
+                raise SchemaError(f"Expected each column once; {name!r} is there twice.")
         if neighbours not in ("replace_one", "add_remove"):
             raise SchemaError(
                 'Expected neighbours="replace_one" (the number of units is public) or '

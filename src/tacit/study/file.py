@@ -10,7 +10,6 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +21,15 @@ from tacit.methods.schedules import SCHEDULES
 from tacit.models import model_from_description
 from tacit.posterior import Posterior, describe
 from tacit.spec.budget import Budget
+from tacit.spec.checks import meant
 from tacit.spec.columns import column_from_dict
 from tacit.spec.csv_file import CSV
-from tacit.spec.errors import FileError, StudyError
+from tacit.spec.errors import FileError, StudyError, TacitError
 from tacit.spec.mechanisms import Gaussian, Laplace
 from tacit.spec.plan import SUBSAMPLING
 from tacit.spec.protocols import Releaser
 from tacit.spec.release import Release
-from tacit.spec.sampling import SamplingOptions
+from tacit.spec.sampling import Sampling, SamplingOptions
 from tacit.spec.schema import Schema
 
 _KNOWN: Mapping[str, Mapping[str, Any]] = {
@@ -44,6 +44,12 @@ _RESULTS = ("summary.csv", "posterior.nc", "release.json", "certificate.json")
 # A folder is called so, on every system: no separators, no dot first, and not too long.
 _NAME = re.compile(r"[^\W_][^/\\:*?\"<>|\x00-\x1f\x7f]*")
 _LONGEST_NAME = 100  # bytes
+_EXAMPLES = {  # what to write where a part is missing
+    "analysis": (
+        ' Write [[analysis]], then on lines of their own name = "...", model = "...", the options '
+        "of the model and how = { epsilon = 0.5 }."
+    ),
+}
 PLANNING = ("units", "epsilons", "repeats", "guess", "rows")
 _HOW_TO_READ = ("encoding", "separator", "decimal")
 
@@ -93,7 +99,9 @@ class Study:
         _check(facts.get("output", {}), "[output]", set(), {"folder"})
         _check(facts.get("plan", {}), "[plan]", set(), {*PLANNING})
         if not isinstance(facts["analysis"], list) or not facts["analysis"]:
-            raise StudyError("Expected at least one [[analysis]] in the study.")
+            raise StudyError(
+                f"Expected at least one [[analysis]] in the study.{_EXAMPLES['analysis']}"
+            )
         analyses = tuple(_analysis(a) for a in facts["analysis"])
         if len({a.name for a in analyses}) < len(analyses):
             raise StudyError("Expected each [[analysis]] to have its own name.")
@@ -119,6 +127,7 @@ class Study:
 def seeded(analysis: Analysis, seed: int) -> Analysis:
     """The analysis with a seed for its posterior draws."""
     options: Any = {**analysis.options, "seed": seed}
+    Sampling.of(options)  # refused before anything is priced
     return replace(analysis, options=options)
 
 
@@ -250,7 +259,12 @@ def _analysis(facts: Mapping[str, Any]) -> Analysis:
         )
     how = _how(name, dict(rest.pop("how")))
     options: Any = {key: rest.pop(key) for key in _OPTIONS if key in rest}
-    return Analysis(name, model_from_description(rest), how, options)
+    try:
+        Sampling.of(options)
+        model = model_from_description(rest)
+    except TacitError as error:
+        raise type(error)(f"Analysis {name!r}: {error}") from None
+    return Analysis(name, model, how, options)
 
 
 def _how(name: str, facts: dict[str, Any]) -> Any:
@@ -261,7 +275,7 @@ def _how(name: str, facts: dict[str, Any]) -> Any:
             if asked not in known:
                 raise StudyError(
                     f"Unknown {what} {asked!r} in analysis {name!r}; there are "
-                    f"{', '.join(known)}{_meant(asked, known)}"
+                    f"{', '.join(known)}{meant(asked, known)}"
                 )
             return _made(name, known[asked], facts)
     return _made(name, Budget, facts)
@@ -274,16 +288,9 @@ def _made(name: str, constructor: type[Any], facts: Mapping[str, Any]) -> Any:
         if key not in options:
             raise StudyError(
                 f"Analysis {name!r}: {constructor.__name__} does not take {key}; it may have "
-                f"{', '.join(options)}{_meant(key, options)}"
+                f"{', '.join(options)}{meant(key, options)}"
             )
     return constructor(**{key: _option(name, key, value) for key, value in facts.items()})
-
-
-def _meant(asked: str, known: Mapping[str, Any]) -> str:
-    """The end of a sentence that lists what is known."""
-    by_letters = {each.lower(): each for each in known}
-    alike = get_close_matches(asked.lower(), by_letters, 1)
-    return f"; did you mean {by_letters[alike[0]]}?" if alike else "."
 
 
 def _planning(facts: Mapping[str, Any], where: Path) -> dict[str, Any]:
@@ -325,10 +332,10 @@ def _check(
 ) -> None:
     if not isinstance(facts, Mapping):
         raise StudyError(f"Expected {where} to be a table.")
-    for key in required - set(facts):
-        raise StudyError(f"Expected {key!r} in {where}.")
-    for key in set(facts) - required - optional:
+    for key in sorted(set(facts) - required - optional):  # a slip first: it leaves a gap elsewhere
         known = dict.fromkeys(sorted(required | optional))
         raise StudyError(
-            f"Unknown {key!r} in {where}; it may have {', '.join(known)}{_meant(key, known)}"
+            f"Unknown {key!r} in {where}; it may have {', '.join(known)}{meant(key, known)}"
         )
+    for key in sorted(required - set(facts)):
+        raise StudyError(f"Expected {key!r} in {where}.{_EXAMPLES.get(key, '')}")
