@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 import tacit
 from tacit.cli import app
+from tacit.cli.output import out
 
 Q = tacit.queries
 DATA = {
@@ -55,7 +56,7 @@ GROWN = [
 
 
 @pytest.mark.parametrize(("columns", "words"), GROWN, ids=[words for _, words in GROWN])
-def test_a_schema_grows_with_the_next_charge(path, columns, words):
+def test_a_schema_grows_with_the_next_charge(path, columns, words, monkeypatch):
     """Not when a wall is made; in the same transaction as the charge, before it; in words."""
     first = wall(path, SMOKER).release(COUNTS, PRICE)
     assert first.certificate.assumptions == ()
@@ -72,7 +73,8 @@ def test_a_schema_grows_with_the_next_charge(path, columns, words):
     (assumed,) = release.certificate.assumptions
     assert "the schema was changed on the record (in the ledger: 3)" in assumed
     tacit.Ledger(path).verify(release.certificate.ledger)
-    shown = CliRunner().invoke(app, ["ledger", "show", str(path)], env={"COLUMNS": "300"})
+    monkeypatch.setattr(out, "width", 300)  # no line is folded
+    shown = CliRunner().invoke(app, ["ledger", "show", str(path)])
     assert words in shown.stdout
     wall(path, *columns).release(COUNTS, PRICE)
     assert len(changes(path)) == 1  # the same schema is recorded once
