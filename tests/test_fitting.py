@@ -129,7 +129,8 @@ def test_a_model_names_the_methods_that_suit_it(wall):
             return MODEL.posterior(release, **sampling)
 
     with pytest.raises(
-        tacit.errors.ModelError, match=r"it can by tacit.Budget, tacit.Laplace, tacit.Gaussian; for a draw, write"
+        tacit.errors.ModelError,
+        match=r"it can by tacit.Budget, tacit.Laplace, tacit.Gaussian; for a draw, write",
     ):
         tacit.fit(OnlyCounts(), wall, tacit.OnePosteriorSample(0.5, truncation=0.05))
     assert wall.remaining.epsilon == 1
