@@ -18,7 +18,7 @@ class Constant:
     eta: float
 
     def __post_init__(self) -> None:
-        positive(self.eta, "eta")
+        positive(self.eta, "step_size")
 
     def sizes(self, steps: int, noise_limited: float, stable: float) -> np.ndarray:
         return np.full(steps, self.eta)

@@ -21,6 +21,13 @@ def height_of(rows: int, more: float = 0.0) -> float:
     return 0.95 + ROW * min(rows, MOST) + more
 
 
+def named(posterior: Posterior, variable: str | None) -> str:
+    """Return the variable to draw: by default the main one."""
+    if not isinstance(posterior, Posterior):
+        raise ModelError(f"Expected a posterior, such as tacit.fit returns, got {posterior!r}.")
+    return next(iter(posterior.draws)) if variable is None else variable
+
+
 def cells_of(posterior: Posterior, variable: str) -> list[tuple[Any, ...]]:
     """Return the labels of each number of a variable, in order."""
     if variable not in posterior.dims:
@@ -45,7 +52,7 @@ def posterior(
     ax
         Where to draw. Default: a new figure.
     """
-    name = next(iter(posterior.draws)) if variable is None else variable
+    name = named(posterior, variable)
     if cells_of(posterior, name) != [()]:
         raise ModelError(f"Expected a variable of one number; {name!r} has several: intervals().")
     draws = posterior.flat(name)
@@ -79,7 +86,7 @@ def intervals(
     ax
         Where to draw. Default: a new figure.
     """
-    name = next(iter(posterior.draws)) if variable is None else variable
+    name = named(posterior, variable)
     labels = [", ".join(map(str, cell)) or name for cell in cells_of(posterior, name)]
     ax = axes_for(ax, height_of(len(labels)))
     _lines(ax, posterior, name, level)
@@ -104,6 +111,7 @@ def forest(
     ax
         Where to draw. Default: a new figure.
     """
+    named(posterior, variable)
     grouped = [name for name in posterior.draws if len(posterior.dims[name]) >= 2]
     name = variable or next(iter(grouped), None)
     if name is None or name not in grouped:
@@ -141,6 +149,7 @@ def effects(posterior: Posterior, level: float = 0.9, *, ax: Axes | None = None)
     ax
         Where to draw. Default: a new figure.
     """
+    named(posterior, "coef")
     if "coef" not in posterior.draws or len(posterior.dims["coef"]) != 1:
         raise ModelError(f"Expected the posterior of a regression, got {posterior!r}.")
     labels = [cell[0] for cell in cells_of(posterior, "coef")]
@@ -183,7 +192,7 @@ def noise(
     ax
         Where to draw. Default: a new figure.
     """
-    name = next(iter(posterior.draws)) if variable is None else variable
+    name = named(posterior, variable)
     labels = [", ".join(map(str, cell)) or name for cell in cells_of(posterior, name)]
     ax = axes_for(ax, height_of(len(labels), 0.12 * len(labels) + 0.5))
     pairs = ((posterior, MAIN, "with the privacy noise", -0.15),)

@@ -364,12 +364,15 @@ class Posterior:
         doubts = "".join(f"\n  warning: {text}" for text in self.warnings)
         return f"Posterior({self.model['model']}, {chains} x {draws} draws, {stamp}){doubts}"
 
+    def __getitem__(self, variable: str) -> np.ndarray:
+        """Return the draws of a variable, shape (chain, draw, ...)."""
+        if variable not in self.draws:
+            raise ModelError(f"No variable {variable!r}; there are {', '.join(self.draws)}.")
+        return self.draws[variable]
+
     def flat(self, variable: str | None = None) -> np.ndarray:
         """Return the draws of a variable (default: the main one), all chains concatenated."""
-        name = next(iter(self.draws)) if variable is None else variable
-        if name not in self.draws:
-            raise ModelError(f"No variable {name!r}; there are {', '.join(self.draws)}.")
-        draws = self.draws[name]
+        draws = self[next(iter(self.draws)) if variable is None else variable]
         return draws.reshape(-1, *draws.shape[2:])
 
     def _labels(self, variable: str) -> list[str]:
