@@ -4,10 +4,10 @@ import doctest
 
 import numpy as np
 import pytest
-from reproductions import random_scans
 from reproductions.random_scans import random_scan_delta, subset_epsilon
 
 import tacit
+from reproductions import random_scans
 
 
 def test_a_random_scan_saves_delta_and_no_epsilon():

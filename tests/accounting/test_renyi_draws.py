@@ -5,12 +5,12 @@ from itertools import product
 
 import numpy as np
 import pytest
-from reproductions import renyi_draws
 from reproductions.renyi_draws import dirichlet_divergence, dirichlet_draw_epsilon
 from scipy.integrate import quad
 from scipy.special import gammaln
 from scipy.stats import beta
 
+from reproductions import renyi_draws
 from tacit.spec.errors import BudgetError
 
 
