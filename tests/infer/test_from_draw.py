@@ -181,6 +181,7 @@ def test_ranks_are_uniform(levels, repeats, draws):
     assert chi2.sf(statistic, bins - 1) > ALARM
 
 
+@pytest.mark.slow
 def test_intervals_cover_and_face_value_does_not():
     """90% intervals at n = 100, epsilon 1; face value is the draw give or take the posterior sd."""
     rng, repeats, n = np.random.default_rng(5), 1500, 100

@@ -156,8 +156,9 @@ def check_covered(found, repeats, slack=0.02):
     assert np.all(np.abs(found - 0.9) < slack + SIGMAS * np.sqrt(0.09 / repeats)), found
 
 
+@pytest.mark.slow
 def test_intervals_cover():
-    check_covered(coverage(200, MECHANISM, 40), 40)  # other settings are below, and slow
+    check_covered(coverage(200, MECHANISM, 40), 40)  # other settings are below
 
 
 @pytest.mark.slow

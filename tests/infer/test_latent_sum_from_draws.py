@@ -152,7 +152,7 @@ def check_calibrated(found, repeats, bins=10):
     assert chi2.sf(statistic / (1 + repeats / 5000), bins - 1) > ALARM, seen
 
 
-@pytest.mark.parametrize("setting", SETTINGS, ids=str)
+@pytest.mark.parametrize("setting", SETTINGS[:2], ids=str)  # all of them below, and slow
 def test_intervals_cover(setting):
     """The truth may lie beyond the interval of the draws, which belongs to the mechanism."""
     n, mechanism, neighbours, draws = setting

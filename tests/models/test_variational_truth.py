@@ -80,7 +80,7 @@ LIMITS = {
 }
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(s, marks=pytest.mark.slow) for s in (2, 3))])
 @pytest.mark.parametrize("name", TRUTHS)
 def test_truth_is_found_as_epsilon_grows(name, seed):
     ways = [*(tacit.VIPS(epsilon, 1e-6) for epsilon in (0.5, 4, 100)), tacit.Exact()]

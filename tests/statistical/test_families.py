@@ -33,7 +33,13 @@ def test_intervals_cover(name):
     check(calibrate(name, n, tacit.Laplace(epsilon), "replace_one", FEW), FEW, 0.02)
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name == "GammaPoisson" else pytest.param(name, marks=pytest.mark.slow)
+        for name in FAMILIES
+    ],
+)
 def test_intervals_cover_a_secret_number_of_rows(name):
     n, epsilon = FAMILIES[name].settings[1]
     repeats = FEW // 3

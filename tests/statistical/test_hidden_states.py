@@ -42,8 +42,8 @@ def simulated(rng, law, rows):
     [
         ("none", 0.0, 5),
         ("discrete_laplace", 1.5, 8),
-        ("gaussian", 4.0, 20),
-        ("discrete_laplace", 15.0, 80),
+        pytest.param("gaussian", 4.0, 20, marks=pytest.mark.slow),
+        pytest.param("discrete_laplace", 15.0, 80, marks=pytest.mark.slow),
         ("gaussian", 60.0, 100),
     ],
 )

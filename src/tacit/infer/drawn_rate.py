@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.interpolate import CubicHermiteSpline
-from scipy.special import logsumexp
 
 from tacit.infer.one_parameter import OneParameter
 from tacit.laws import bounded_rates
@@ -86,10 +85,13 @@ class DrawnRate:
         # Each stands for itself and for half of the points on either side.
         times = 1 + np.append(gaps - 1, 0) / 2 + np.insert(gaps - 1, 0, 0) / 2
         theta = self.theta[kept] / self.temperature
-        log = fixed[kept] + knots[:, None] * theta
-        log = log + np.log(times)
-        total = logsumexp(log, axis=1)
-        slopes = np.exp(log - total[:, None]) @ theta
+        weight = np.multiply.outer(knots, theta)  # of each point, in logs and then itself
+        weight += fixed[kept] + np.log(times)
+        top = weight.max(axis=1)
+        weight -= top[:, None]
+        np.exp(weight, out=weight)
+        sums = weight.sum(axis=1)
+        total, slopes = np.log(sums) + top, weight @ theta / sums
         if len(knots) == 1:
             return np.full(s.shape, total[0])
         return np.asarray(CubicHermiteSpline(knots, total, slopes)(s))
