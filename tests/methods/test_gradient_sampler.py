@@ -402,7 +402,7 @@ def test_who_can_be_fitted_how():
         ({"steps": 0}, "steps=0"),
         ({"steps": 10, "blocks": 3}, "multiple of blocks=3"),
         ({"sampling": 0.5}, "Expected sampling to be"),
-        ({"step_size": -1.0}, "eta=-1.0"),
+        ({"step_size": -1.0}, "step_size=-1.0"),
         ({"step_size": "long"}, "step_size as a number"),
         ({"clip": 0}, "clip=0"),
         ({"temperature": -1}, "temperature=-1"),
