@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from shutil import which
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -38,8 +41,10 @@ def demo(
     out.print(f"What may be asked of it, and at what price: {folder / 'study.toml'}\n")
     study = Study.load(folder / "study.toml")
     _run(study, study.analyses, truth)
-    out.print(f"Now try: tacit ledger show {study.ledger}")
-    out.print("With a table of your own: tacit init table.csv")
+    # As it was started: after `make demo` no environment is active.
+    tacit = "tacit" if which("tacit") else os.path.relpath(sys.argv[0])
+    out.print(f"Now try: {tacit} ledger show {study.ledger}")
+    out.print(f"With a table of your own: {tacit} init table.csv")
 
 
 def run(

@@ -152,9 +152,8 @@ def _section(
     certificate = posterior.certificate
     noted = tuple(text for text in certificate.assumptions if not text.startswith("warning: "))
     # On the certificate where nothing is known of them; here where something is.
-    lacking = tuple(
-        opening(str(each)) for each in posterior.releases[-1].missing() if not each.replaced
-    )
+    known = (str(each) for each in posterior.releases[-1].missing() if not each.replaced)
+    lacking = tuple(text[:1].upper() + text[1:] for text in known)
     return Section(
         name=name,
         question=asked or question(posterior),
