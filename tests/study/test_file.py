@@ -135,3 +135,10 @@ def test_a_study_can_ask_for_a_draw_without_bounds(tmp_path):
     half = load(tmp_path, FREE.replace("[-inf, inf]", "[0, inf]"))
     with pytest.raises(tacit.errors.ModelError, match="not one of each"):
         release_analysis(half.analyses[0], tacit.Public(study.source, study.schema, seed=1))
+
+
+def test_a_budget_is_written_without_a_name(tmp_path):
+    text = STUDY.replace('{ mechanism = "Laplace", epsilon = 0.4 }', '{ method = "Budget" }')
+    (tmp_path / "study.toml").write_text(text)
+    with pytest.raises(tacit.TacitError, match=r"without a name: how = \{ epsilon = 1"):
+        Study.load(tmp_path / "study.toml")

@@ -25,7 +25,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.interpolate import CubicSpline
-from scipy.signal import fftconvolve
 from scipy.special import gammaln
 
 from tacit.infer.latent_counts import MISSING, Rows, Weights, drawn_from, log_cell
@@ -132,6 +131,8 @@ def _with_missing(counts: np.ndarray, all_rows: np.ndarray, rows: Rows) -> np.nd
     missing = np.exp(log_cell(counts, MISSING, rows.block))
     if np.count_nonzero(all_rows) == 1:  # the number of rows is known
         return present * missing[::-1]
+    from scipy.signal import fftconvolve  # brings all of scipy.stats
+
     mixed = fftconvolve(all_rows, missing[::-1])[len(counts) - 1 :]
     return present * np.maximum(mixed, 0.0)
 

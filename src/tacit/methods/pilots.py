@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.stats import chi2
+from scipy.special import chdtrc
 
 from tacit.infer.linearised import (
     Linearised,
@@ -214,7 +214,7 @@ def disagree(parts: list[Linearised], law: Linearised) -> bool:
         off = each.at(law.frame) - law.gradient
         surprise += float(off @ np.linalg.solve(each.noise, off))
         matter = max(matter, float(off @ np.linalg.solve(law.hessian + each.noise, off)))
-    improbable = chi2.sf(surprise, size * (len(parts) - 1)) < _SURPRISE
+    improbable = chdtrc(size * (len(parts) - 1), surprise) < _SURPRISE
     return bool(improbable and matter > size / 4)
 
 

@@ -9,7 +9,6 @@ from typing import Any, Unpack
 import numpy as np
 from scipy.linalg import helmert
 from scipy.special import expit, gammaln, log_softmax, polygamma, softmax
-from scipy.stats import beta
 
 from tacit.infer.categorical import draw_probabilities
 from tacit.infer.from_draw import check_usable
@@ -135,6 +134,8 @@ class BetaBernoulli:
 
     def log_prior(self, draws: Mapping[str, np.ndarray], release: Release) -> np.ndarray:
         """The log density of the prior at draws of `p`."""
+        from scipy.stats import beta
+
         return beta.logpdf(draws["p"], *self.prior)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Unpack
 
 import numpy as np
-from scipy.stats import gamma
+from scipy.special import gammainccinv, gammaincinv
 
 from tacit.infer.drawn_rate import DrawnRate
 from tacit.infer.from_draw import check_usable
@@ -106,6 +106,8 @@ class _GammaRate:
     def log_prior(self, draws: Mapping[str, np.ndarray], release: Release) -> np.ndarray:
         """The log density of the prior at draws of `rate`."""
         _, (shape, per) = self._cap_and_prior(release.schema)
+        from scipy.stats import gamma
+
         return gamma.logpdf(draws["rate"], shape, scale=1 / per)
 
     def _cap_and_prior(self, schema: Schema) -> tuple[float, tuple[float, float]]:
@@ -169,8 +171,8 @@ def gamma_on_log(
 ) -> tuple[Callable[[np.ndarray], np.ndarray], tuple[float, float]]:
     """Return the prior's log density of the log rate, and where all but 1e-9 of it lies."""
     shape, per = prior
-    low = np.log(gamma.ppf(1e-9, shape)) if shape > 1e-2 else -9 * np.log(10) / shape
-    ends = np.clip([low, np.log(gamma.isf(1e-12, shape))], -300, 300) - np.log(per)
+    low = np.log(gammaincinv(shape, 1e-9)) if shape > 1e-2 else -9 * np.log(10) / shape
+    ends = np.clip([low, np.log(gammainccinv(shape, 1e-12))], -300, 300) - np.log(per)
     return (
         lambda at: shape * at - per * np.exp(np.minimum(at, 600.0)),
         (float(ends[0]), float(ends[1])),

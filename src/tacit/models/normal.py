@@ -9,7 +9,6 @@ from decimal import Decimal
 from typing import Any, Unpack
 
 import numpy as np
-from scipy.stats import norm
 
 from tacit.infer.conjugate import NormalPrior, draw_mean_and_covariance, log_normal_prior
 from tacit.infer.from_draw import check_usable
@@ -117,6 +116,8 @@ class NormalMean:
 
     def log_prior(self, draws: Mapping[str, np.ndarray], release: Release) -> np.ndarray:
         """The log density of the prior at draws of `mean`."""
+        from scipy.stats import norm
+
         return norm.logpdf(draws["mean"], *self._prior(release.schema))
 
     def walk(self, schema: Schema) -> Walk:

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 import pandas as pd
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from tacit.posterior.inference_data import mixing, read_groups, to_groups, write_groups
 from tacit.posterior.intervals import Interval, ends_of, spread_known, summary_columns, tails
@@ -253,7 +253,7 @@ class Posterior:
         (release,) = self.releases
         rows = self.rows
         if rows is not None and "rows" not in self.draws and not self.chained:
-            half = norm.ppf(tails(level)[1]) * rows.sd
+            half = ndtri(tails(level)[1]) * rows.sd
             ends = rows.estimate - half, rows.estimate + half
             columns = summary_columns(rows.estimate, rows.sd, *ends, level, kind)
             frames.append(pd.DataFrame(columns, index=["rows"]))

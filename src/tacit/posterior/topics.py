@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 from scipy.sparse import csr_matrix, issparse
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from tacit.infer.topics import bound, completion, mixtures
 from tacit.posterior.base import Posterior, describe
@@ -157,7 +157,7 @@ class TopicPosterior(Posterior):
                 'Expected kind="central": a topic model is known by mean and sd alone.'
             )
         weight, total = self.constants["weight"], self.sizes[:, None]
-        wide = norm.ppf(tails(level)[1]) * self.constants["spread"]
+        wide = ndtri(tails(level)[1]) * self.constants["spread"]
         return np.maximum(weight - wide, 0.0) / total, np.minimum((weight + wide) / total, 1.0)
 
     def summary(

@@ -272,6 +272,11 @@ def _how(name: str, facts: dict[str, Any]) -> Any:
     for what, known in _KNOWN.items():
         if what in facts:
             asked = str(facts.pop(what))
+            if asked == "Budget":
+                raise StudyError(
+                    f"Expected a budget in analysis {name!r} without a name: "
+                    "how = { epsilon = 1, delta = 1e-6 }."
+                )
             if asked not in known:
                 raise StudyError(
                     f"Unknown {what} {asked!r} in analysis {name!r}; there are "

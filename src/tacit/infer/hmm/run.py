@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
-from scipy.stats import norm
+from scipy.special import ndtr
 
 from tacit.infer.hmm.gibbs import SHAPE, Data, HiddenDraws, run_given_counts
 from tacit.infer.hmm.large_noise import run_large_noise
@@ -82,7 +82,8 @@ class Cells:
             shrunk = mean + weight * (totals[a:b] - mean)
             sd = np.sqrt(weight * noise[a]) + 1e-9
             # The mean of a normal clipped at 0: true totals are not negative.
-            shrunk = shrunk * norm.cdf(shrunk / sd) + sd * norm.pdf(shrunk / sd)
+            density = np.exp(-0.5 * (shrunk / sd) ** 2) / np.sqrt(2 * np.pi)
+            shrunk = shrunk * ndtr(shrunk / sd) + sd * density
             shrunk = (
                 np.maximum(shrunk, 0.0) / shrunk.sum() if mean > 0 else np.full(b - a, 1 / (b - a))
             )
