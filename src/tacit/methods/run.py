@@ -98,7 +98,7 @@ def name_of_payment(name: str | None, paid: int, parts: int) -> str | None:
 
 @contextmanager
 def before_the_charge(releaser: Any) -> Iterator[None]:
-    """What is refused in here says that nothing was spent, but for public data."""
+    """Add to errors raised inside that nothing was spent, unless the data are public."""
     try:
         yield
     except TacitError as error:
@@ -109,7 +109,7 @@ def before_the_charge(releaser: Any) -> Iterator[None]:
 
 
 def adding(error: TacitError, sentence: str) -> TacitError:
-    """The same error, with a sentence more."""
+    """Return the error with a sentence added to its message."""
     error.args = (f"{str(error).rstrip('.')}. {sentence}",)
     return error
 

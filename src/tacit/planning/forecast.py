@@ -237,7 +237,7 @@ class _Runs:
             self._truths.append(truth)
 
     def forecast(self, epsilons: Iterable[float]) -> Forecast:
-        """What is seen at these epsilons, and without noise."""
+        """Return a forecast for these epsilons, and for a fit without noise."""
         asked = (*sorted(set(epsilons)), math.inf)
         for epsilon in asked:
             if epsilon not in self._seen:

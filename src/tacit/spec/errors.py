@@ -65,7 +65,7 @@ class OverBudgetError(TacitError):
 
 
 class PrivacyWarning(UserWarning):
-    """What is asked for protects people little."""
+    """A warning that the epsilon or delta asked for protects people little."""
 
 
 class InferenceWarning(UserWarning):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tacit.fitting import resolve
 from tacit.methods.method import Task
@@ -15,7 +15,9 @@ from tacit.spec.budget import Budget, Left, Spent
 from tacit.spec.errors import LedgerError, OverBudgetError, TacitError
 from tacit.spec.schema_changes import changed_since, schema_changes
 from tacit.study.file import Analysis, Study
-from tacit.wall.chain import Chain
+
+if TYPE_CHECKING:  # what a ledger says; read by the command line, not here
+    from tacit.wall.chain import Chain
 
 
 @dataclass(frozen=True)
@@ -124,7 +126,7 @@ def _planned(
 
 @contextmanager
 def _named(analysis: Analysis) -> Iterator[None]:
-    """What is refused in here names the analysis, and says that nothing was spent."""
+    """Add to errors raised inside the name of the analysis, and that nothing was spent."""
     try:
         yield
     except TacitError as error:
