@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 import tacit
 from tacit.sources import cells
 from tacit.sources.columns import decoded
-from tacit.sources.source import open_source
+from tacit.sources.opening import open_source
 
 BERLIN = ZoneInfo("Europe/Berlin")
 MIDNIGHT = dt.datetime(2004, 12, 31, 23, 30)

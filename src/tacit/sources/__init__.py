@@ -3,7 +3,7 @@
 To read it, in this order:
 
 - `cells`: one raw cell as text, a number or a moment, and `columns`: as a value of its domain;
-- `source`: what may be a source, checked by path, header and types alone; `tables` in memory,
-  `files` (CSV by `delimited`) and `engines` give batches of raw columns;
+- `source`: the protocol of all sources; `opening` checks one by path, header and types alone;
+  `tables` in memory, `files` (CSV by `delimited`) and `engines` give batches of raw columns;
 - `rows`: at most so many rows of each unit; `documents` and `texts`: the same for words.
 """

@@ -7,8 +7,9 @@ from typing import Any
 from scipy.sparse import issparse
 
 from tacit.sources.documents import Documents, DocumentSource, open_documents
+from tacit.sources.opening import open_source
 from tacit.sources.rows import Rows, count_units, load_rows
-from tacit.sources.source import Source, open_source
+from tacit.sources.source import Source
 from tacit.sources.texts import read_texts
 from tacit.spec.columns import Tokens
 from tacit.spec.errors import SourceError

@@ -9,8 +9,8 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from tacit.sources import tables
+from tacit.sources.opening import check_column
 from tacit.sources.rows import owner, units_of
-from tacit.sources.source import check_column
 from tacit.spec.columns import Tokens
 from tacit.spec.errors import SourceError
 from tacit.spec.schema import Schema

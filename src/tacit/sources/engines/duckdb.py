@@ -1,8 +1,4 @@
-"""Tables that an engine holds, read by Ibis: raw cells as they are stored, and nothing computed.
-
-An engine that computes can fail for a single cell, and whether it failed would tell that cell. So
-a source is a table that DuckDB stores: no view and no expression. Texts are asked for as bytes.
-"""
+"""Tables that DuckDB stores, read by Ibis. Texts are asked for as bytes."""
 
 from __future__ import annotations
 
@@ -10,12 +6,18 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tacit.sources.cells import Raw
+from tacit.sources.source import Source
 from tacit.sources.tables import BATCH, plain
 from tacit.spec.errors import SourceError
 
 
-def is_table(data: Any) -> bool:
-    return type(data).__module__.startswith("ibis.expr.types")
+def open_table(table: Any, wanted: Sequence[str]) -> Source:
+    """A stored table by Ibis. No cell is looked at."""
+    named = stored(table)
+    for name in wanted:
+        if named.schema()[name].is_json():  # a VARIANT too, which cannot be read as it is
+            raise SourceError(f"Column {name!r} has type json; expected text or numbers.")
+    return Source(lambda names: batches(named, names), lambda: stored(named).schema().to_pyarrow())
 
 
 def stored(table: Any) -> Any:

@@ -1,0 +1,24 @@
+"""Tables that an engine holds: raw cells as they are stored, a file for each engine.
+
+An engine that computes can fail for a single cell, and whether it failed would tell that cell. So
+engines do only what is exact for every cell: they scan stored tables, and group equal raw cells and
+count them. No view and no expression is a source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tacit.sources.engines import duckdb
+from tacit.sources.source import Source
+
+
+def is_table(data: Any) -> bool:
+    """Whether this is a table of Ibis."""
+    return type(data).__module__.startswith("ibis.expr.types")
+
+
+def open_table(data: Any, wanted: Sequence[str]) -> Source:
+    """Check that an engine stores the table, and its types. No cell is looked at."""
+    return duckdb.open_table(data, wanted)
