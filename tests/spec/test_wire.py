@@ -464,6 +464,23 @@ def test_malformed_releases_are_refused_in_words(kind):
         reads(mutated(facts, rng), tacit.Release.from_dict, of_dict)
 
 
+@pytest.mark.parametrize("part", ["name", "axis", "label", "omitted"])
+def test_names_and_labels_of_a_release_are_texts_or_numbers(part):
+    facts = from_json(release_of("Counts").to_json())
+    block = facts["blocks"][0]
+    match part:
+        case "name":
+            block["name"] = {"a": 1}
+        case "axis":
+            block["axes"][0][0] = 3
+        case "label":
+            block["axes"][0][1][0] = ["no"]
+        case "omitted":
+            block["omitted"] = [{}]
+    with pytest.raises(tacit.errors.FileError, match="names and labels"):
+        tacit.Release.from_dict(facts)
+
+
 @pytest.mark.parametrize("kind", RELEASES)
 def test_damaged_text_is_refused_in_words(kind):
     rng = random.Random(kind)

@@ -284,14 +284,7 @@ class Release:
         with reading("release"):
             if facts["format"] != _FORMAT:
                 raise FileError(f"Expected format {_FORMAT}, got {facts['format']!r}.")
-            blocks = tuple(
-                Block(
-                    b["name"],
-                    tuple(Axis(name, tuple(labels)) for name, labels in b["axes"]),
-                    tuple(b["omitted"]),
-                )
-                for b in facts["blocks"]
-            )
+            blocks = tuple(_block(b) for b in facts["blocks"])
             integers = _whole(facts["integers"])
             sized = integers.shape == (sum(block.size for block in blocks),)
             if not sized or len(facts["noise"]) != len(blocks):
@@ -343,6 +336,18 @@ class Release:
                 return cls.from_dict({**facts, "integers": file["integers"].tolist()})
         except (zipfile.BadZipFile, KeyError, FileError, UnicodeDecodeError):
             raise FileError("This is not a Tacit release.") from None
+
+
+def _block(facts: Mapping[str, Any]) -> Block:
+    axes = tuple(Axis(name, tuple(labels)) for name, labels in facts["axes"])
+    block = Block(facts["name"], axes, tuple(facts["omitted"]))
+    labels = [label for axis in axes for label in axis.labels] + list(block.omitted)
+    names = [block.name, *(axis.name for axis in axes)]
+    if not all(isinstance(name, str) for name in names) or not all(
+        label is None or isinstance(label, str | int | float) for label in labels
+    ):
+        raise FileError("Expected names and labels as texts or numbers in a release.")
+    return block
 
 
 def _whole(integers: Any) -> np.ndarray:
