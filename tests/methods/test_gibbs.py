@@ -124,7 +124,8 @@ def test_only_the_plans_epsilon_sets_the_temperature():
             assert 1 <= release.noise[0].scale <= span / each * (1 + 1e-9)
     # The certificate names the temperatures of what is kept: the last two sweeps of three.
     states = [r.noise[0].scale for q, r in home.asked[2:] if isinstance(q, StatePaths)]
-    ends = f"from {min(states):.4g} to {max(states):.4g} for states"
+    least, most = f"{min(states):.4g}", f"{max(states):.4g}"
+    ends = f"{least if least == most else f'from {least} to {most}'} for states"
     (named,) = [a for a in found.releases[0].certificate.assumptions if "tempered" in a]
     assert named.endswith(f"T = {span / each:.4g} for profiles, and {ends}")
 
