@@ -19,7 +19,7 @@ from tacit.spec.protocols import Quote
 from tacit.spec.queries import Query
 from tacit.spec.release import Noise, Release
 from tacit.spec.schema import Schema
-from tacit.wall.answers import TIERS, Answer, Answers, calibrated, describe, publish
+from tacit.wall.answers import TIERS, Answer, Answers, calibrated, describe, publish, read
 from tacit.wall.noise import Entropy, os_entropy
 from tacit.wall.statistics.statistic import Statistic
 from tacit.wall.steps.lease import Lease, Loaded
@@ -79,7 +79,7 @@ class Public:
         """Answer a query with the wall's noise law, or none."""
         answer = self._answers.resolve(query, self._schema)
         noise = law_of(answer, mechanism)
-        return answered(answer, noise, answer.evaluate(self._source, noise), self._entropy)
+        return answered(answer, noise, read(self._source, answer, noise), self._entropy)
 
     def prepay(self, plan: Plan, *, name: str | None = None) -> Lease:
         """Return the steps of a plan; nothing is charged."""

@@ -18,7 +18,7 @@ from tacit.accounting.draws import choice_range
 from tacit.draws.choice import resolve_choice
 from tacit.public import seeded_entropy
 from tacit.sources.data import open_data
-from tacit.wall.answers import calibrated
+from tacit.wall.answers import calibrated, read
 from tacit.wall.statistics.statistic import Statistic
 from tests.conftest import without_note
 
@@ -75,7 +75,7 @@ def fits(chosen, log):
 def test_options_are_drawn_by_score_over_temperature_plus_weight(weights):
     query = choice(weights)
     resolved = resolve_choice(query, schema())
-    statistic = resolved.evaluate(open_data(DATA, schema()), ())
+    statistic = read(open_data(DATA, schema()), resolved, ())
     calibration = calibrated(resolved, tacit.queries.Exponential(1.5))
     noise = calibration.noise
     assert noise[0].scale == pytest.approx(2 * CLIP / 1.5)
@@ -133,7 +133,7 @@ def test_log_probabilities_move_within_epsilon(relation, rows):
     logs = {}
     for n in range(most + 1):
         for units in combinations_with_replacement(sorted(kinds), n):
-            statistic = resolved.evaluate(open_data(table_of(units), held), ())
+            statistic = read(open_data(table_of(units), held), resolved, ())
             assert statistic.integers.dtype == np.int64
             logs[units] = log_law(resolved, statistic.integers, law.scale)
     worst = 0.0
@@ -227,7 +227,7 @@ def test_no_data_make_it_fail():
 
     scores = tacit.queries.BoundedSum(strange, "x", size=3, clip=1, geometry="box")
     resolved = resolve_choice(tacit.queries.Choice(scores), schema())
-    steps = resolved.evaluate(open_data(DATA, schema()), ()).integers
+    steps = read(open_data(DATA, schema()), resolved, ()).integers
     assert np.all(steps == grid_units(0.5, resolved.scores.exact()[0].grid))  # the row of b alone
 
 
@@ -323,7 +323,7 @@ def test_choices_of_a_lease_have_the_same_law():
     weights = (0.0, 1.0, -1.0)
     chosen = [int(lease.release(choice(weights)).value[0]) for _ in range(3000)]
     resolved = resolve_choice(choice(weights), schema())
-    steps = resolved.evaluate(open_data(DATA, schema()), ()).integers
+    steps = read(open_data(DATA, schema()), resolved, ()).integers
     assert fits(chosen, log_law(resolved, steps, 2.0)) > ALARM
 
 

@@ -20,7 +20,7 @@ from tacit.public import seeded_entropy
 from tacit.sources.data import open_data
 from tacit.spec.queries import query_from_dict
 from tacit.spec.wire import digest, from_json, to_json
-from tacit.wall.answers import calibrated
+from tacit.wall.answers import calibrated, read
 from tacit.wall.statistics.statistic import Statistic
 
 ALARM = 1e-6
@@ -107,7 +107,7 @@ def test_points_are_drawn_by_the_cut_log_likelihood_over_temperature(weights, re
     single = resolve_density(among_points(weights=weights), schema(relation))
     heat = calibrated(single, queries.Exponential(1.5)).noise[0].scale
     assert heat == pytest.approx(both * 2.0 / 1.5)
-    statistic = resolved.evaluate(open_data(DATA, schema(relation)), ())
+    statistic = read(open_data(DATA, schema(relation)), resolved, ())
     words = seeded_entropy("8")
     noise = resolved.at_temperature(heat)
     drawn = np.concatenate([resolved.sample(statistic, noise, words) for _ in range(6)])
@@ -126,7 +126,7 @@ def test_what_a_row_adds_to_all_points_alike_costs_nothing():
         return far(row, theta) + 1e6 * row[0]
 
     plain, other = (
-        resolve_density(among_points(f), schema()).evaluate(open_data(DATA, schema()), ()).integers
+        read(open_data(DATA, schema()), resolve_density(among_points(f), schema()), ()).integers
         for f in (far, moved)
     )
     grid = 2.0**-29
@@ -161,7 +161,7 @@ def test_log_probabilities_move_within_epsilon(relation, rows, of_row):
     def log_law(units):
         cells = [(i, values[v]) for i, unit in enumerate(units) for v in unit]
         table = {"x": [float(v) for _, v in cells], "who": [i for i, _ in cells]}
-        steps = resolved.evaluate(open_data(table, public), ()).integers
+        steps = read(open_data(table, public), resolved, ()).integers
         log = steps * grid / heat
         return log - logsumexp(log)
 
@@ -187,7 +187,7 @@ def test_a_units_say_for_a_place_lies_within_the_width(of_row, rows):
     assert resolved.span == pytest.approx(2 * most)
     for x in (-1.0, -0.2, 0.3, 0.7, 1.0):
         table = {"x": [x] * (rows or 1), "who": [1] * (rows or 1)}
-        loaded = resolved.evaluate(open_data(table, public), ())
+        loaded = read(open_data(table, public), resolved, ())
         said = [
             resolved.score(np.array(place, float), loaded.data)
             for place in [(-1, -1), (0, 0), (0.7, 0.1), (1, 1), (1, -1)]
@@ -202,7 +202,7 @@ def test_the_score_does_not_depend_on_the_order_of_rows():
     x = np.random.default_rng(0).uniform(-1, 1, 200)
     place = np.array([0.3, 0.4])
     scores = {
-        resolved.score(place, resolved.evaluate(open_data({"x": v}, schema()), ()).data)
+        resolved.score(place, read(open_data({"x": v}, schema()), resolved, ()).data)
         for v in (x, x[::-1], np.sort(x))
     }
     assert len(scores) == 1
@@ -212,7 +212,7 @@ def test_the_score_does_not_depend_on_the_order_of_rows():
 
 
 def log_scores(resolved, data, places):
-    loaded = resolved.evaluate(open_data(data, resolved.schema), ())
+    loaded = read(open_data(data, resolved.schema), resolved, ())
     return np.array([resolved.score(place, loaded.data) for place in places])
 
 
@@ -236,7 +236,7 @@ def test_a_chain_in_two_dimensions_has_the_law_of_a_fine_grid(region, slopes):
     draws, steps = 600, 100 if slopes is None else 12
     query = chain(region, slopes=slopes, steps=steps, draws=draws, prior=0.8)
     resolved = resolve_density(query, schema())
-    loaded = resolved.evaluate(open_data({"x": x}, schema()), ())
+    loaded = read(open_data({"x": x}, schema()), resolved, ())
     words = seeded_entropy("11")
     drawn = resolved.sample(loaded, resolved.at_temperature(3.0), words)
     theta = region.parameters(drawn.reshape(draws, 2) * 2.0**-40)
@@ -282,7 +282,7 @@ def test_a_chain_in_one_dimension_has_the_law_of_a_fine_grid():
     x = np.array([0.8, 0.9, 0.95, 0.1, 0.6])
     query = chain(region, far, None, steps=80, draws=600)
     resolved = resolve_density(query, schema())
-    loaded = resolved.evaluate(open_data({"x": x}, schema()), ())
+    loaded = read(open_data({"x": x}, schema()), resolved, ())
     words = seeded_entropy("12")
     drawn = resolved.sample(loaded, resolved.at_temperature(2.0), words) * 2.0**-40
     share = (np.arange(2000) + 0.5) / 2000
@@ -346,7 +346,7 @@ def test_a_kernel_and_a_program_draw_from_the_same_scores():
     found = []
     for query, some in ((program, {"x": data["x"][:4]}), (kernel, data)):
         held = schema() if query is program else described
-        found.append(resolve_density(query, held).evaluate(open_data(some, held), ()).integers)
+        found.append(read(open_data(some, held), resolve_density(query, held), ()).integers)
     assert found[0].max() > 2**28
     np.testing.assert_allclose(*found, rtol=1e-7, atol=3)
 
@@ -465,7 +465,7 @@ def test_a_prior_is_a_program_too():
     value, slope = resolved.log_prior(np.array([0.5, -1.0]))
     assert value == pytest.approx(-0.625)
     np.testing.assert_allclose(slope, [-0.5, 1.0])
-    loaded = resolved.evaluate(open_data(DATA, schema()), ())
+    loaded = read(open_data(DATA, schema()), resolved, ())
     assert isinstance(loaded, Statistic)
     assert resolved.sample(loaded, resolved.exact(), seeded_entropy("1")).shape == (2,)
     # single precision agrees with double

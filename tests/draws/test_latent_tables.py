@@ -18,6 +18,7 @@ from tacit.draws.latent_tables import resolve_latent
 from tacit.sources.data import open_data
 from tacit.spec.latent_tables import WEIGHTS, LatentTables
 from tacit.spec.mechanisms import Exponential
+from tacit.wall.answers import read
 from tacit.wall.noise import os_entropy
 from tacit.wall.statistics.statistic import Statistic
 
@@ -126,7 +127,7 @@ def test_a_document_of_one_word_against_another_attains_the_range():
     law = []
     for last in ([4, 0], [0, 9]):  # the last one is cut to four words
         source = open_data(csr_matrix([[4, 0]] * 900 + [last]), held)
-        statistic = resolved.evaluate(source, ())
+        statistic = read(source, resolved, ())
         (at,) = resolved.concentrations(statistic, heat, half)
         law.append(simplex.log_density(at)[0])
     assert 0.95 < np.abs(law[0] - law[1]).max() <= 1 + 1e-9
@@ -158,7 +159,7 @@ def test_what_a_unit_adds_is_a_function_of_its_own_rows():
 
 def counted(query, held, data):
     resolved = resolve_latent(query, held)
-    return resolved.assigned(resolved.evaluate(open_data(data, held), ()), half)
+    return resolved.assigned(read(open_data(data, held), resolved, ()), half)
 
 
 # The law of assignments, and what comes out
@@ -302,7 +303,7 @@ def test_questions_must_fit_the_columns_and_cost_nothing_if_not():
 
 def test_an_empty_table_gives_the_prior():
     resolved = resolve_latent(BOTH, schema())
-    nothing = resolved.evaluate(open_data({"x": [], "y": []}, schema()), ())
+    nothing = read(open_data({"x": [], "y": []}, schema()), resolved, ())
     assert all((at == 1).all() for at in resolved.concentrations(nothing, 2.0, half))
     noise = resolved.at_temperature(2.0)
     assert len(resolved.sample(nothing, noise, os_entropy)) == 3 * 2 + 3 + 3 * 3

@@ -19,6 +19,7 @@ from tacit.public import seeded_entropy
 from tacit.sources.data import open_data
 from tacit.spec.design import Design
 from tacit.spec.logistic import least_ridge, ridge_of
+from tacit.wall.answers import read
 from tacit.wall.noise import os_entropy
 from tests.conftest import without_note
 
@@ -105,8 +106,10 @@ def test_cells_never_fail(query, mechanism):
     }
     release = wall(strange).release(query, mechanism)
     assert release.n == 7
-    vectors = resolve_logistic(query, SCHEMA).evaluate(
-        open_data(strange, SCHEMA), (tacit.spec.release.Noise("draw", 1.0, 1.0),)
+    vectors = read(
+        open_data(strange, SCHEMA),
+        resolve_logistic(query, SCHEMA),
+        (tacit.spec.release.Noise("draw", 1.0, 1.0),),
     )
     assert len(vectors.integers) == 1  # the complete one
     empty = {name: [] for name in strange}
@@ -116,7 +119,7 @@ def test_cells_never_fail(query, mechanism):
 def test_rows_are_vectors_of_norm_at_most_one_and_signed_by_the_target():
     noise = (tacit.spec.release.Noise("draw", 1.0, 1.0),)
     data = {"x": [1, 1, -1], "ward": ["a", "a", "b"], "y": ["yes", "no", "yes"]}
-    found = resolve_logistic(QUERIES[0][0], SCHEMA).evaluate(open_data(data, SCHEMA), noise)
+    found = read(open_data(data, SCHEMA), resolve_logistic(QUERIES[0][0], SCHEMA), noise)
     assert np.all(np.linalg.norm(found.integers, axis=1) <= 1)
     assert np.allclose(found.integers[0], -found.integers[1])
     assert np.linalg.norm(found.integers[0]) > 0.999
@@ -252,7 +255,7 @@ def test_a_random_slope_explains_the_minimum():
     noise = home.quote(query, mechanism).noise
     ridge = ridge_of(query, 200, 5, noise[0].scale)
     resolved = resolve_logistic(query, SCHEMA)
-    v = resolved.evaluate(open_data(table(200), SCHEMA), noise).integers
+    v = read(open_data(table(200), SCHEMA), resolved, noise).integers
     slopes = []
     for _ in range(60):
         theta = theta_of(home.release(query, mechanism))[0]

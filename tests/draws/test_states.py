@@ -19,7 +19,7 @@ from tacit.sources.data import open_data
 from tacit.spec.hidden_states import Panel, StateChain, StatePaths, StateProfiles
 from tacit.spec.mechanisms import Exact, Exponential
 from tacit.spec.wire import digest
-from tacit.wall.answers import calibrated
+from tacit.wall.answers import calibrated, read
 from tacit.wall.statistics.statistic import Statistic
 
 ALARM = 1e-6
@@ -66,7 +66,7 @@ def wall(neighbours="replace_one", budget=(1000, 0.1), **options):
 
 def statistic_of(query, data=DATA, held=None):
     resolved = resolve_states(query, held or schema())
-    return resolved, resolved.evaluate(open_data(data, resolved.schema), ())
+    return resolved, read(open_data(data, resolved.schema), resolved, ())
 
 
 def tables_of(resolved, steps):

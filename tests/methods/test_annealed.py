@@ -13,6 +13,7 @@ from tacit.methods.method import Task
 from tacit.methods.run import run
 from tacit.sources.data import open_data
 from tacit.spec.sums import BoundedSum
+from tacit.wall.answers import read
 from tacit.wall.steps.sums import resolve_sum
 from tests.methods.test_metropolis import Watched
 
@@ -150,7 +151,7 @@ def test_weights_are_sums_of_log_likelihoods_over_rows(weights, rows):
     assert isinstance(asked, BoundedSum)
     resolved = resolve_sum(asked, held)
     law = resolved.exact()
-    found = resolved.evaluate(open_data(DATA, held), law).integers
+    found = read(open_data(DATA, held), resolved, law).integers
     if weights == "choice":
         found = found * law[0].grid
         np.testing.assert_allclose(found - found[0], by_hand - by_hand[0], atol=1e-6)

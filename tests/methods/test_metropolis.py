@@ -16,6 +16,7 @@ from tacit.methods.method import Task
 from tacit.methods.metropolis import choice_query, nearby
 from tacit.methods.run import run
 from tacit.sources.data import open_data
+from tacit.wall.answers import read
 
 ALARM_SD = 5
 WORTH = 0.1
@@ -203,7 +204,7 @@ def test_the_question_is_the_log_ratio_of_the_posterior(rows):
     assert log_prior == pytest.approx(2 * np.log(q / p) + np.log((1 - q) / (1 - p)))
     query = choice_query(walk, np.stack([here, there]), 0.8 * (rows or 1))
     resolved = resolve_choice(query, schema)
-    steps = resolved.evaluate(open_data(data, schema), ()).integers
+    steps = read(open_data(data, schema), resolved, ()).integers
     grid = resolved.scores.exact()[0].grid
     exact = 7 * np.log(q / p) + 4 * np.log((1 - q) / (1 - p))
     assert (steps[1] - steps[0]) * grid == pytest.approx(exact, abs=20 * grid)

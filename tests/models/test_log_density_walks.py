@@ -12,6 +12,7 @@ from scipy.stats import kstest, multivariate_normal, norm
 import tacit
 from tacit.sources.data import open_data
 from tacit.spec.sums import BoundedSum
+from tacit.wall.answers import read
 from tacit.wall.steps.sums import resolve_sum
 
 Metropolis, Annealed = tacit.methods.PrivateMetropolis, tacit.methods.AnnealedImportance
@@ -73,7 +74,7 @@ def test_what_is_asked_are_sums_of_log_likelihoods():
         query = BoundedSum(kernel, walk.columns, state=state, clip=1e3, **bound)
         resolved = resolve_sum(query, SCHEMA)
         law = resolved.exact()
-        return resolved.evaluate(open_data(DATA, SCHEMA), law).integers * law[0].grid
+        return read(open_data(DATA, SCHEMA), resolved, law).integers * law[0].grid
 
     found = summed(*walk.combinations(points, mixed, constants), size=3)
     expected = (rows @ mixed.T + constants).sum(axis=0)

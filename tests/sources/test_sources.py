@@ -597,7 +597,8 @@ def test_a_macro_of_the_database_cannot_read_for_a_cell():
 
 def test_whole_numbers_are_exact_in_the_widest_range():
     schema = tacit.Schema(tacit.Integer("x", -(2**53), 2**53 - 1), neighbours="replace_one")
-    rows = load(open_data({"x": [5, 2**53 - 1, -(2**53)]}, schema), schema, ("x",))
+    with open_data({"x": [5, 2**53 - 1, -(2**53)]}, schema).snapshot() as snapshot:
+        rows = load(snapshot, schema, ("x",))
     assert rows.values[:, 0].tolist() == [5, 2**53 - 1, -(2**53)]
 
 

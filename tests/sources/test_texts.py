@@ -24,7 +24,8 @@ def schema(unit=None, rows=None, neighbours="replace_one", most=100):
 
 
 def read(data, described, owners=None):
-    return load(open_data(data, described, owners), described, ("letter",))
+    with open_data(data, described, owners).snapshot() as snapshot:
+        return load(snapshot, described, ("letter",))
 
 
 def dense(documents):

@@ -19,6 +19,7 @@ from tacit.spec.columns import Categorical
 from tacit.spec.kernels import Kernel
 from tacit.spec.schema import Neighbours, Schema
 from tacit.spec.sums import BoundedSum
+from tacit.wall.answers import read
 
 _CELLS = ("a", "b", "")
 
@@ -70,7 +71,7 @@ def _game(
 def _single_rows(resolved: ChoiceAnswer) -> np.ndarray:
     """The wall's statistic of each row alone."""
     sources = [open_data({"x": [cell], "who": [1]}, resolved.schema) for cell in _CELLS]
-    return np.array([resolved.evaluate(source, ()).integers for source in sources])
+    return np.array([read(source, resolved, ()).integers for source in sources])
 
 
 def _barker_game() -> Game:

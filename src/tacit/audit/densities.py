@@ -20,6 +20,7 @@ from tacit.spec.density import Box, DensityDraw, Points
 from tacit.spec.mechanisms import Exponential
 from tacit.spec.programs import Program, trace
 from tacit.spec.schema import Neighbours, Schema
+from tacit.wall.answers import read
 from tacit.wall.noise import os_entropy
 
 _WIDTH = 2.0
@@ -68,7 +69,7 @@ def _game(region: Points | Box, neighbours: Neighbours) -> Game:
     def p_value(temperature: float, runs: int) -> float:
         data = [-1.0, -1.0, 0.3, 0.3, 0.3, 1.0]
         many = several(_ENOUGH)
-        statistic = many.evaluate(open_data({"x": data}, schema), ())
+        statistic = read(open_data({"x": data}, schema), many, ())
         log_law = outcomes.log_law(_scores(many, data), temperature)
         noise = many.at_temperature(temperature)
         if finite:
@@ -93,7 +94,7 @@ def _game(region: Points | Box, neighbours: Neighbours) -> Game:
 def _scores(resolved: ChoiceAnswer | DensityAnswer, cells: list[float]) -> np.ndarray:
     """The score of each point, by the wall's own integers."""
     source = open_data({"x": np.array(cells)}, resolved.schema)
-    statistic = resolved.evaluate(source, ())
+    statistic = read(source, resolved, ())
     if isinstance(statistic, DensityData):
         return np.array([resolved.score(point, statistic.data) for point in _POINTS])
     return statistic.integers * resolved.scores.exact()[0].grid

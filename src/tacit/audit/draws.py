@@ -44,6 +44,7 @@ from tacit.spec.draws import (
 )
 from tacit.spec.mechanisms import Exponential
 from tacit.spec.schema import Neighbours, Schema
+from tacit.wall.answers import read
 from tacit.wall.noise import os_entropy
 from tacit.wall.statistics.statistic import Statistic
 
@@ -162,7 +163,7 @@ def _row_counts(x: int, y: int) -> np.ndarray:
 def tables_p_value(resolved: ConjugateAnswer, temperature: float, size: int) -> float:
     """How well the wall's draws fit each audited density, for a few rows; the worst of three."""
     data = {"x": ["0", "0", "0", "1", ""], "y": ["0", "1", "1", "1", "0"]}
-    statistic = resolved.evaluate(open_data(data, resolved.schema), ())
+    statistic = read(open_data(data, resolved.schema), resolved, ())
     simplex = Simplex.of(2, resolved.query.law.truncation)
     drawn = sampled(resolved, statistic, temperature, size)
     laws = np.concatenate(resolved.tables(statistic, temperature))
@@ -260,7 +261,7 @@ def _rate_loss(resolved: ConjugateAnswer, temperature: float) -> float:
 def rates_p_value(resolved: ConjugateAnswer, temperature: float, size: int) -> float:
     """How well the wall's draws fit the audited probabilities, for a few rows."""
     source = open_data({"x": [0, 0, 3, 3, None]}, resolved.schema)
-    statistic, most = resolved.evaluate(source, ()), min(size, 2000)
+    statistic, most = read(source, resolved, ()), min(size, 2000)
     noise = resolved.at_temperature(temperature)
     each = resolved.blocks[0].shape[0]
     found = [resolved.sample(statistic, noise, os_entropy) for _ in range(-(-most // each))]
@@ -296,7 +297,7 @@ def _mean_sd_loss(resolved: ConjugateAnswer, temperature: float) -> float:
 def mean_sds_p_value(resolved: ConjugateAnswer, temperature: float, size: int) -> float:
     """How well the wall's draws fit the audited probabilities, for a few rows; the worse of two."""
     source = open_data({"x": [0.0, 0.5, 0.5, 1.0, np.nan]}, resolved.schema)
-    statistic, most = resolved.evaluate(source, ()), min(size, 2000)
+    statistic, most = read(source, resolved, ()), min(size, 2000)
     drawn = [
         resolved.sample(statistic, resolved.at_temperature(temperature), os_entropy)
         for _ in range(-(-most // resolved.blocks[0].shape[0]))
@@ -401,7 +402,7 @@ def means_p_value(resolved: ConjugateAnswer, temperature: float, size: int) -> f
     law = resolved.query.law
     assert isinstance(law, BoundedNormal)
     source = open_data({law.column: [0.0, 0.0, 0.0, 1.0, np.nan]}, resolved.schema)
-    drawn = sampled(resolved, resolved.evaluate(source, ()), temperature, size)[:, 0]
+    drawn = sampled(resolved, read(source, resolved, ()), temperature, size)[:, 0]
     # a default, in the middle, adds a row and nothing to the total
     more = 0.0 if resolved.schema[law.column].default is None else 0.5
     if not law.bounded:
@@ -421,7 +422,7 @@ def _coefficient_game(neighbours: Neighbours, tables: tuple[Table, Table]) -> Ga
     calibration = one.calibrate(Exponential(1, DELTA))
 
     def scores(temperature: float, runs: int) -> Scores:
-        sides = [several.evaluate(open_data(table, schema), ()) for table in tables]
+        sides = [read(open_data(table, schema), several, ()) for table in tables]
         laws = [regression_law(several.query, several.moments(s), temperature) for s in sides]
         found = []
         for side in sides:

@@ -26,6 +26,7 @@ from tacit.spec.columns import Categorical
 from tacit.spec.hidden_states import Panel, StateChain, StatePaths, StateProfiles
 from tacit.spec.mechanisms import Exponential
 from tacit.spec.schema import Neighbours, Schema
+from tacit.wall.answers import read
 from tacit.wall.noise import os_entropy
 from tacit.wall.statistics.statistic import Statistic
 
@@ -75,7 +76,7 @@ def _counts() -> np.ndarray:
     month, a, b = map(list, zip(*_ROWS))
     regions = [str(i) for i in range(len(_ROWS))]
     source = open_data({"region": regions, "month": month, "a": a, "b": b}, schema)
-    integers = resolve_states(_PATHS, schema).evaluate(source, ()).integers
+    integers = read(source, resolve_states(_PATHS, schema), ()).integers
     return integers.reshape(2, len(_ROWS), _MONTHS, 2).transpose(1, 0, 2, 3)
 
 

@@ -17,6 +17,7 @@ from tacit.spec.logistic import Logistic, LogisticDraw, LogisticMinimum
 from tacit.spec.mechanisms import Exponential, Gaussian
 from tacit.spec.release import Axis, Block, Noise
 from tacit.spec.schema import Neighbours, Schema
+from tacit.wall.answers import read
 from tacit.wall.noise import noised, os_entropy
 from tacit.wall.statistics.statistic import Statistic
 
@@ -140,7 +141,7 @@ def _game(
         draws, size = resolved.blocks[0].shape
         found = []
         for table in tables:
-            statistic = resolved.evaluate(open_data(table, resolved.schema), (noise,))
+            statistic = read(open_data(table, resolved.schema), resolved, (noise,))
             if noise.family == "discrete_gaussian":  # one minimum, noised again and again
                 many = Statistic(np.tile(statistic.integers, runs), statistic.units)
                 block = Block("theta", (Axis("run", range(runs)), *resolved.blocks[0].axes))

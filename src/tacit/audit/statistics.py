@@ -17,7 +17,7 @@ from tacit.spec.queries import Counts, Query
 from tacit.spec.release import Noise
 from tacit.spec.schema import Schema
 from tacit.spec.sums import BoundedSum
-from tacit.wall.answers import TIERS, Answers, calibrated
+from tacit.wall.answers import TIERS, Answers, calibrated, read
 from tacit.wall.noise import draw
 
 _resolve = Answers.of(TIERS).resolve
@@ -137,7 +137,7 @@ def _game(
         sizes = [block.size for block in resolved.blocks]
         grids = np.repeat([law.grid for law in noise], sizes)
         sources = [open_data(table, bounded) for table in tables]
-        means = [resolved.evaluate(source, noise).integers * grids for source in sources]
+        means = [read(source, resolved, noise).integers * grids for source in sources]
         return [_ratio(mean + _noise(laws, sizes, runs), means, laws, sizes) for mean in means]
 
     if isinstance(broken, Schema):

@@ -14,7 +14,7 @@ from tacit.accounting import Calibration
 from tacit.accounting.draws import calibrate_density, calibrate_range, choice_range
 from tacit.draws.draw import Draw, exponential
 from tacit.laws.discrete import Stream
-from tacit.sources.data import AnySource
+from tacit.sources.data import AnySnapshot
 from tacit.spec.choice import Choice
 from tacit.spec.density import DensityDraw
 from tacit.spec.release import Block, Noise
@@ -45,8 +45,8 @@ class ChoiceAnswer(Draw):
             return calibrate_range(exponential(mechanism), self.span, *self.grids)
         return calibrate_density(exponential(mechanism), self.query, self.schema)
 
-    def evaluate(self, source: AnySource, noise: tuple[Noise, ...]) -> Statistic:
-        return self.scores.evaluate(source, self.scores.exact())
+    def evaluate(self, snapshot: AnySnapshot, noise: tuple[Noise, ...]) -> Statistic:
+        return self.scores.evaluate(snapshot, self.scores.exact())
 
     def evaluate_step(self, loaded: Loaded) -> Statistic:
         """The scores of all units, from what a lease has read."""

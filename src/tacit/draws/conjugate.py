@@ -89,19 +89,19 @@ class ConjugateAnswer(Draw):
         found = calibrate_draw(exponential(mechanism), self.query, self.schema)
         return replace(found, noise=self.at_temperature(found.noise[0].scale))  # one for all
 
-    def evaluate(self, source: Any, noise: tuple[Noise, ...]) -> Statistic:
+    def evaluate(self, snapshot: Any, noise: tuple[Noise, ...]) -> Statistic:
         """The statistics of all complete rows. A missing value adds nothing to the likelihood."""
         match self.query.law:
             case TruncatedDirichlet() | TruncatedTables():
                 levels = tuple(Block(block.name, block.axes[1:]) for block in self.blocks)
-                return Statistic(*count_cells(self.counts, self.schema, levels, source))
+                return Statistic(*count_cells(self.counts, self.schema, levels, snapshot))
             case law:
                 moments = resolve_moments(moments_of(law), self.schema)
-                return moments.evaluate(source, moments.exact())
+                return moments.evaluate(snapshot, moments.exact())
 
     def evaluate_step(self, loaded: Loaded) -> Statistic:
         """The counts that single draws of levels are from, read once in a lease."""
-        return loaded.once(self.counts, lambda: self.evaluate(loaded.source, self.exact()))
+        return loaded.once(self.counts, lambda: self.evaluate(loaded.snapshot, self.exact()))
 
     def sample(
         self, statistic: Statistic, noise: tuple[Noise, ...], entropy: Entropy

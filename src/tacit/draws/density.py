@@ -20,7 +20,7 @@ from tacit.draws.draw import FLOAT_DRAW, PER_ONE, Draw, exponential, uniforms
 from tacit.laws import chains
 from tacit.laws.regions import BallMap, BoxMap, log_volume
 from tacit.laws.uniform import Uniform
-from tacit.sources.data import AnySource, Data, load
+from tacit.sources.data import AnySnapshot, Data, load
 from tacit.spec.choice import Choice
 from tacit.spec.density import Box, DensityDraw, Points
 from tacit.spec.draws import GRID
@@ -57,11 +57,11 @@ class DensityAnswer(Draw):
     def calibrate(self, mechanism: Any) -> Calibration:
         return calibrate_density(exponential(mechanism), self.query, self.schema)
 
-    def evaluate(self, source: AnySource, noise: tuple[Noise, ...]) -> Statistic:
-        data = load(source, self.schema, self.query.columns)
+    def evaluate(self, snapshot: AnySnapshot, noise: tuple[Noise, ...]) -> Statistic:
+        data = load(snapshot, self.schema, self.query.columns)
         gradient_data = None if self.gradients is None else data
         if self.gradients is not None and self.gradients.query.columns != self.query.columns:
-            gradient_data = load(source, self.schema, self.gradients.query.columns)
+            gradient_data = load(snapshot, self.schema, self.gradients.query.columns)
         return DensityData(np.zeros(0, np.int64), data.units, data, gradient_data)
 
     def sample(

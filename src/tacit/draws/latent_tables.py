@@ -20,7 +20,7 @@ from tacit.draws.draw import FLOAT_DRAW, Draw, exponential, uniforms
 from tacit.laws import truncated_dirichlet
 from tacit.laws.truncated_dirichlet import LogGamma
 from tacit.laws.uniform import Uniform
-from tacit.sources.data import AnySource, Data, load
+from tacit.sources.data import AnySnapshot, Data, load
 from tacit.sources.rows import Rows
 from tacit.spec.columns import Categorical, Column, Tokens
 from tacit.spec.draws import GRID, LEAST_TRUNCATION, MOST_LEVELS
@@ -57,8 +57,8 @@ class LatentAnswer(Draw):
         found = calibrate_range(exponential(mechanism), self.span, *self.grids)
         return replace(found, noise=self.at_temperature(found.noise[0].scale))
 
-    def evaluate(self, source: AnySource, noise: tuple[Noise, ...]) -> Statistic:
-        return _integers(load(source, self.schema, self.query.columns))
+    def evaluate(self, snapshot: AnySnapshot, noise: tuple[Noise, ...]) -> Statistic:
+        return _integers(load(snapshot, self.schema, self.query.columns))
 
     def evaluate_step(self, loaded: Loaded) -> Statistic:
         """The rows, read once in a lease."""

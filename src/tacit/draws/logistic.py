@@ -19,7 +19,7 @@ from tacit.accounting import logistic as cost
 from tacit.accounting.draws import changed_rows
 from tacit.laws.uniform import normals_from_bits as normals
 from tacit.sources.rows import load_rows
-from tacit.sources.source import Source
+from tacit.sources.source import Snapshot
 from tacit.spec.columns import Categorical
 from tacit.spec.design import Design
 from tacit.spec.errors import BudgetError, QueryError
@@ -101,13 +101,13 @@ class LogisticAnswer:
             return {"slope": cost.gradient_gap(self.schema), "temper": 1 / noise.scale}
         return {"rows_changed": changed_rows(self.schema)}
 
-    def evaluate(self, source: Source, noise: tuple[Noise, ...]) -> Statistic:
+    def evaluate(self, snapshot: Snapshot, noise: tuple[Noise, ...]) -> Statistic:
         """Vectors y x of all complete rows; or their minimum, where noise is yet to be added to it.
 
         A row with a missing value adds nothing.
         """
         query = self.query
-        rows = load_rows(source, self.schema, (*query.law.features, query.law.target))
+        rows = load_rows(snapshot, self.schema, (*query.law.features, query.law.target))
         values = rows.values[rows.complete]
         vectors = self.design.rows(values) * (2 * values[:, -1:] - 1)
         # proof: logistic-rows. Whatever rounding did, no row is longer than 1.

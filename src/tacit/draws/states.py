@@ -58,13 +58,14 @@ class StatesAnswer(Draw):
         assumed = chain_assumption(calibration.cost, 2 * self.query.sweeps)
         return replace(calibration, assumptions=(assumed,))
 
-    def evaluate(self, source: Any, noise: tuple[Noise, ...]) -> Statistic:
-        return Statistic(*count_cells(_counts(self.query.panel), self.schema, self.tables, source))
+    def evaluate(self, snapshot: Any, noise: tuple[Noise, ...]) -> Statistic:
+        counts = _counts(self.query.panel)
+        return Statistic(*count_cells(counts, self.schema, self.tables, snapshot))
 
     def evaluate_step(self, loaded: Loaded) -> Statistic:
         """The counts that paths and profiles are drawn from, read once in a lease."""
         key = _counts(self.query.panel)
-        return loaded.once(key, lambda: self.evaluate(loaded.source, self.exact()))
+        return loaded.once(key, lambda: self.evaluate(loaded.snapshot, self.exact()))
 
     def sample(
         self, statistic: Statistic, noise: tuple[Noise, ...], entropy: Entropy

@@ -9,7 +9,7 @@ from scipy.sparse import issparse
 from tacit.sources.documents import Documents, DocumentSource, open_documents
 from tacit.sources.opening import open_source
 from tacit.sources.rows import Rows, count_units, load_rows
-from tacit.sources.source import Source
+from tacit.sources.source import Snapshot, Source
 from tacit.sources.texts import read_texts
 from tacit.spec.columns import Tokens
 from tacit.spec.errors import SourceError
@@ -18,6 +18,7 @@ from tacit.spec.texts import check_words
 
 Data = Rows | Documents
 AnySource = Source | DocumentSource
+AnySnapshot = Snapshot | DocumentSource
 
 
 def open_data(data: Any, schema: Schema, owners: Any = None) -> AnySource:
@@ -40,14 +41,15 @@ def check_header(source: AnySource) -> None:
 
 def units_of_data(source: AnySource, schema: Schema) -> int:
     """How many units there are."""
-    return count_units(source, schema) if isinstance(source, Source) else source.units()
+    with source.snapshot() as data:
+        return count_units(data, schema) if isinstance(data, Snapshot) else data.units()
 
 
-def load(source: AnySource, schema: Schema, columns: tuple[str, ...]) -> Data:
+def load(data: AnySnapshot, schema: Schema, columns: tuple[str, ...]) -> Data:
     """What kernels run over, read once: the documents of one column, or rows of numbers."""
-    if isinstance(source, DocumentSource):
-        return source.read()
+    if isinstance(data, DocumentSource):
+        return data.read()
     match [schema[name] for name in columns]:
         case [Tokens() as column]:
-            return read_texts(source, schema, column)
-    return load_rows(source, schema, columns)
+            return read_texts(data, schema, column)
+    return load_rows(data, schema, columns)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,6 +55,10 @@ class DocumentSource:
     owners: Any = field(repr=False)
     column: Tokens
     most: int
+
+    def snapshot(self) -> nullcontext[DocumentSource]:
+        """The matrix itself, which has one version."""
+        return nullcontext(self)
 
     def units(self) -> int:
         """How many units there are."""

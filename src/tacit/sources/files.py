@@ -7,7 +7,7 @@ import gzip
 import json
 import zlib
 from collections.abc import Container, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import IO
@@ -19,6 +19,7 @@ import pyarrow.parquet
 
 from tacit.sources.cells import Raw
 from tacit.sources.delimited import records
+from tacit.sources.source import Snapshot
 from tacit.sources.tables import BATCH, plain
 from tacit.spec.csv_file import CSV
 from tacit.spec.errors import SourceError
@@ -37,12 +38,16 @@ def parquet_schema(path: Path) -> pa.Schema:
         raise SourceError(f"Cannot read {path}: not a Parquet file.") from None
 
 
-def parquet_batches(path: Path, wanted: Sequence[str]) -> Iterator[list[Raw]]:
-    """The wanted columns, batch by batch."""
-    # Whether the file was written as text or as bytes: what lies in it is not decoded here.
-    file = pyarrow.parquet.ParquetFile(path)
-    for batch in file.iter_batches(BATCH, columns=list(wanted)):
-        yield [plain(batch.column(name)) for name in wanted]
+@contextmanager
+def open_parquet(path: Path) -> Iterator[Snapshot]:
+    """A Parquet file as it is now: one that takes its place by name is not looked at."""
+    with pyarrow.parquet.ParquetFile(path) as file:
+
+        def batches(wanted: Sequence[str]) -> Iterator[list[Raw]]:
+            for batch in file.iter_batches(BATCH, columns=list(wanted)):
+                yield [plain(batch.column(name)) for name in wanted]
+
+        yield Snapshot(batches)
 
 
 def csv_header(file: CSV) -> list[str]:
@@ -103,20 +108,24 @@ def how_to_read(file: CSV, header: Sequence[str], wanted: Sequence[str]) -> str:
     return ""
 
 
-def csv_batches(
-    file: CSV, header: Sequence[str], wanted: Sequence[str], numeric: Container[str] = ()
-) -> Iterator[list[Raw]]:
-    """The wanted columns, batch by batch, as bytes of UTF-8; `numeric` ones with decimal points."""
-    where = [header.index(name) for name in wanted]
+@contextmanager
+def open_csv(file: CSV, header: Sequence[str], numeric: Container[str] = ()) -> Iterator[Snapshot]:
+    """A CSV as it is now, its cells as bytes of UTF-8; `numeric` ones with decimal points."""
     letters = file.letters
-    commas = [file.decimal == "," and name in numeric for name in wanted]
     with _opened(Path(file.path)) as opened:
-        for cells in records(opened, str(file.separator), len(header), where):
-            found = cells if letters is None else [_transcoded(each, letters) for each in cells]
-            yield [
-                pc.replace_substring(each, b",", b".") if comma else each
-                for each, comma in zip(found, commas, strict=True)
-            ]
+
+        def batches(wanted: Sequence[str]) -> Iterator[list[Raw]]:
+            where = [header.index(name) for name in wanted]
+            commas = [file.decimal == "," and name in numeric for name in wanted]
+            opened.seek(0)
+            for cells in records(opened, str(file.separator), len(header), where):
+                found = cells if letters is None else [_transcoded(each, letters) for each in cells]
+                yield [
+                    pc.replace_substring(each, b",", b".") if comma else each
+                    for each, comma in zip(found, commas, strict=True)
+                ]
+
+        yield Snapshot(batches)
 
 
 def _transcoded(cells: pa.Array, letters: Mapping[int, str]) -> pa.Array:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from tacit.sources import engines, files, tables
-from tacit.sources.source import Batches, Source
+from tacit.sources.source import Snapshot, Source
 from tacit.spec.columns import Categorical, Integer, Real
 from tacit.spec.csv_file import CSV
 from tacit.spec.errors import SourceError
@@ -43,7 +44,8 @@ def open_source(data: Any, schema: Schema) -> Source:
         for name in wanted:
             _check_type(name, source.opened_with.field(name).type, schema)
         return source
-    return Source(_memory(data, wanted, schema), lambda: None)
+    snapshot = nullcontext(_memory(data, wanted, schema))
+    return Source(lambda: snapshot, lambda: None)
 
 
 def _path(path: Path, wanted: list[str], schema: Schema) -> Source:
@@ -61,9 +63,7 @@ def _path(path: Path, wanted: list[str], schema: Schema) -> Source:
     _check_names(str(path), list(fields.names), wanted)
     for name in wanted:
         _check_type(name, fields.field(name).type, schema)
-    return Source(
-        lambda names: files.parquet_batches(path, names), lambda: files.parquet_schema(path)
-    )
+    return Source(lambda: files.open_parquet(path), lambda: files.parquet_schema(path))
 
 
 def _csv(file: CSV, wanted: list[str], schema: Schema) -> Source:
@@ -71,18 +71,16 @@ def _csv(file: CSV, wanted: list[str], schema: Schema) -> Source:
     try:
         header = files.csv_header(file)
         if not header:  # a file without a byte is a table without a row
-            return Source(lambda names: iter(()), lambda: files.csv_header(file))
+            nothing = nullcontext(Snapshot(lambda names: iter(())))
+            return Source(lambda: nothing, lambda: files.csv_header(file))
         _check_names(str(file.path), header, wanted)
     except SourceError as error:
         raise SourceError(f"{error}{files.how_to_read(file, header, wanted)}") from None
     numeric = {c.name for c in schema.columns if isinstance(c, (Real, Integer))} - {schema.unit}
-    return Source(
-        lambda names: files.csv_batches(file, header, names, numeric),
-        lambda: files.csv_header(file),
-    )
+    return Source(lambda: files.open_csv(file, header, numeric), lambda: files.csv_header(file))
 
 
-def _memory(data: Any, wanted: list[str], schema: Schema) -> Batches:
+def _memory(data: Any, wanted: list[str], schema: Schema) -> Snapshot:
     names, pick = tables.columns_of(data)
     _check_names("The table", names, wanted)
     columns = {name: pick(name) for name in wanted}
@@ -90,7 +88,7 @@ def _memory(data: Any, wanted: list[str], schema: Schema) -> Batches:
         check_column(name, values, schema)
     if len({len(values) for values in columns.values()}) > 1:
         raise SourceError("Expected all columns to have the same length.")
-    return lambda names: tables.batches([columns[name] for name in names])
+    return Snapshot(lambda names: tables.batches([columns[name] for name in names]))
 
 
 def check_column(name: str, values: Any, schema: Schema) -> None:

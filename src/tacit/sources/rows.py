@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from tacit.sources import columns as domain
 from tacit.sources.cells import TEXT, text
-from tacit.sources.source import Source
+from tacit.sources.source import Snapshot
 from tacit.spec.columns import Tokens
 from tacit.spec.schema import Schema
 
@@ -26,14 +26,14 @@ class Batch:
     first: np.ndarray = field(repr=False)
 
 
-def bounded(source: Source, schema: Schema, names: Sequence[str]) -> Iterator[Batch]:
+def bounded(snapshot: Snapshot, schema: Schema, names: Sequence[str]) -> Iterator[Batch]:
     """The decoded columns of at most k rows of each unit, a unit's rows side by side.
 
     Which rows are kept, and in which order, depends on that unit's own rows alone.
     """
     names = list(dict.fromkeys(names))
     if schema.unit is None:
-        for raw in source.batches(names):
+        for raw in snapshot.batches(names):
             found = {n: domain.decoded(schema[n], cells) for n, cells in zip(names, raw)}
             yield Batch(found, np.ones(len(raw[0]), np.int64))
         return
@@ -41,7 +41,7 @@ def bounded(source: Source, schema: Schema, names: Sequence[str]) -> Iterator[Ba
     everything = [column.name for column in schema.columns if not isinstance(column, Tokens)]
     owners: list[pa.Array] = []
     parts = {name: [domain.decoded(schema[name], [])] for name in everything}
-    for *raw, who in source.batches([*everything, schema.unit]):
+    for *raw, who in snapshot.batches([*everything, schema.unit]):
         owners.append(owner(who))
         for name, cells in zip(everything, raw, strict=True):
             parts[name].append(domain.decoded(schema[name], cells))
@@ -107,11 +107,11 @@ def _tickets(names: pa.Array, person: np.ndarray, contents: Sequence[np.ndarray]
     return np.array(tickets, "S32")
 
 
-def count_units(source: Source, schema: Schema) -> int:
+def count_units(snapshot: Snapshot, schema: Schema) -> int:
     """How many units there are."""
     if schema.unit is None:
-        return sum(len(cells) for (cells,) in source.batches([schema.columns[0].name]))
-    owners = [owner(who) for (who,) in source.batches([schema.unit])]
+        return sum(len(cells) for (cells,) in snapshot.batches([schema.columns[0].name]))
+    owners = [owner(who) for (who,) in snapshot.batches([schema.unit])]
     return int(pc.count_distinct(pa.chunked_array(owners, TEXT), mode="only_valid").as_py())
 
 
@@ -143,10 +143,10 @@ class Rows:
         return self._by_dtype[dtype]
 
 
-def load_rows(source: Source, schema: Schema, names: tuple[str, ...]) -> Rows:
+def load_rows(snapshot: Snapshot, schema: Schema, names: tuple[str, ...]) -> Rows:
     """Read the columns once, as doubles."""
     parts, firsts = [np.zeros((0, len(names)))], [np.zeros(0, np.int64)]
-    for batch in bounded(source, schema, names):
+    for batch in bounded(snapshot, schema, names):
         cells = [domain.values(schema[name], batch.columns[name]) for name in names]
         parts.append(np.column_stack(cells))
         firsts.append(batch.first)

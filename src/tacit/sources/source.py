@@ -1,12 +1,14 @@
 """Where the raw rows are: one protocol for tables in memory, files and engines.
 
-Whatever the source, reading it gives raw columns; `cells` and `columns` say what a cell means, once
-for all sources. A release calls `batches` or `groups` once, so that what it reads is one version.
+A source is checked by its header, and opened to be read: what is read until it is closed again is
+one version of the data. Whatever the source, reading gives raw columns; `cells` and `columns` say
+what a cell means, once for all sources.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -30,18 +32,27 @@ Groups = Callable[[Sequence[Sequence[str]]], Iterator[Group]]
 
 
 @dataclass(frozen=True)
-class Source:
-    """A table that has been checked but not read.
+class Snapshot:
+    """One version of a table, read as often as it is asked until its source closes it.
 
-    `batches(names)` reads these columns, once. `groups([names, ...])`, where an engine has it,
-    gives the different raw cells of several tables of columns with their numbers of rows, all
-    from one version of the data. `header` looks up names and types again: where they are not what
-    they were, a read would take one column for another.
+    `batches(names)` reads these columns. `groups([names, ...])`, where an engine has it, gives the
+    different raw cells of several tables of columns with their numbers of rows.
     """
 
     batches: Batches = field(repr=False)
-    header: Callable[[], Any] = field(repr=False)
     groups: Groups | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A table that has been checked but not read.
+
+    `header` looks up names and types again: where they are not what they were, a read would take
+    one column for another.
+    """
+
+    snapshot: Callable[[], AbstractContextManager[Snapshot]] = field(repr=False)
+    header: Callable[[], Any] = field(repr=False)
     opened_with: Any = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

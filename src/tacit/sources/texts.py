@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from tacit.sources.columns import digests, letters
 from tacit.sources.documents import Documents, bounded
 from tacit.sources.rows import owner, units_of
-from tacit.sources.source import Source
+from tacit.sources.source import Snapshot
 from tacit.spec.columns import Tokens
 from tacit.spec.schema import Schema
 from tacit.spec.texts import word_counts
@@ -26,7 +26,7 @@ _COUNTED = 2**23  # letters to count the words of at once, which takes many time
 _MOVED = 2**20  # words to put in another order at once
 
 
-def read_texts(table: Source, schema: Schema, column: Tokens) -> Documents:
+def read_texts(table: Snapshot, schema: Schema, column: Tokens) -> Documents:
     """Each unit's texts side by side, at most as many as the schema allows."""
     with tempfile.TemporaryFile() as words, tempfile.TemporaryFile() as weights:
         lengths, owners, contents = _spooled(table, schema.unit, column, words, weights)
@@ -49,7 +49,7 @@ def read_texts(table: Source, schema: Schema, column: Tokens) -> Documents:
 
 
 def _spooled(
-    table: Source, unit: str | None, column: Tokens, words: IO[bytes], weights: IO[bytes]
+    table: Snapshot, unit: str | None, column: Tokens, words: IO[bytes], weights: IO[bytes]
 ) -> tuple[np.ndarray, list[pa.Array], np.ndarray]:
     """Write what the texts contain; their lengths, owners, and digests to put them in order."""
     lengths, owners, contents = [np.zeros(0, np.int64)], [], [np.zeros(0, "S32")]

@@ -20,7 +20,7 @@ from tacit.sources.cells import TEXT, number_of, text
 from tacit.sources.columns import MISSING, decoded, letters
 from tacit.sources.opening import open_source
 from tacit.sources.rows import owner
-from tacit.sources.source import Source
+from tacit.sources.source import Snapshot
 from tacit.spec.columns import Categorical, Column, Integer, Real, Time, Tokens
 from tacit.spec.errors import SourceError
 from tacit.spec.schema import Schema
@@ -141,16 +141,17 @@ def check(data: Any, schema: Schema) -> Check:
         if isinstance(column, Tokens):
             check_words(column.vocabulary)
     source = open_source(data, schema)
-    columns = tuple(_column(source, column) for column in schema.columns)
-    return Check(schema, columns, None if schema.unit is None else _units(source, schema))
+    with source.snapshot() as snapshot:
+        columns = tuple(_column(snapshot, column) for column in schema.columns)
+        return Check(schema, columns, None if schema.unit is None else _units(snapshot, schema))
 
 
-def _column(source: Source, column: Column) -> ColumnCheck:
+def _column(snapshot: Snapshot, column: Column) -> ColumnCheck:
     bare = replace(column, default=None)
     cells = matched = empty = 0
     unmatched: Counter[bytes] = Counter()
     seen: set[int] = set()
-    for (raw,) in source.batches([column.name]):
+    for (raw,) in snapshot.batches([column.name]):
         texts = text(raw).fill_null(b"").to_pylist()
         found, codes = _read(bare, raw)
         cells, matched = cells + len(texts), matched + int(found.sum())
@@ -291,9 +292,9 @@ def _twice_encoded(cell: bytes) -> bytes:
         return b""
 
 
-def _units(source: Source, schema: Schema) -> UnitCheck:
+def _units(snapshot: Snapshot, schema: Schema) -> UnitCheck:
     rows: Counter[bytes | None] = Counter()
-    for (who,) in source.batches([str(schema.unit)]):
+    for (who,) in snapshot.batches([str(schema.unit)]):
         rows.update(owner(who).to_pylist())
     nobodys = rows.pop(None, 0)
     kept = sum(min(n, schema.max_rows_per_unit) for n in rows.values())

@@ -58,7 +58,7 @@ class Answer(Protocol):
         """The sensitivity that the noise is for, as the ledger records it."""
         ...
 
-    def evaluate(self, source: Any, noise: tuple[Noise, ...]) -> Statistic: ...
+    def evaluate(self, snapshot: Any, noise: tuple[Noise, ...]) -> Statistic: ...
 
     def sample(
         self, statistic: Statistic, noise: tuple[Noise, ...], entropy: Entropy
@@ -114,6 +114,12 @@ def calibrated(answer: Answer, mechanism: Mechanism) -> Calibration:
     if type(mechanism) not in MECHANISMS.values():
         raise BudgetError(f"Expected a mechanism such as tacit.Laplace(1), got {mechanism!r}.")
     return answer.calibrate(mechanism)
+
+
+def read(source: Any, answer: Answer, noise: tuple[Noise, ...]) -> Statistic:
+    """The exact answer, and the number of units, from one version of the data."""
+    with source.snapshot() as snapshot:
+        return answer.evaluate(snapshot, noise)
 
 
 def describe(answer: Answer, noise: tuple[Noise, ...]) -> dict[str, Any]:

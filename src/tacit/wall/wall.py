@@ -23,7 +23,7 @@ from tacit.spec.release import Noise, Release
 from tacit.spec.schema import Schema
 from tacit.spec.schema_changes import assumed_of_changes
 from tacit.spec.wire import digest
-from tacit.wall.answers import TIERS, Answer, Answers, calibrated, describe, publish
+from tacit.wall.answers import TIERS, Answer, Answers, calibrated, describe, publish, read
 from tacit.wall.ledger import Ledger
 from tacit.wall.noise import os_entropy
 from tacit.wall.shield import shielded, without_locals
@@ -143,7 +143,7 @@ class Wall:
 
     def _sampled(self, answer: Answer, noise: tuple[Noise, ...]) -> tuple[np.ndarray, int]:
         """The noisy answer and the number of units; the exact answer stays in this frame."""
-        statistic = shielded(lambda: answer.evaluate(self._source, noise))
+        statistic = shielded(lambda: read(self._source, answer, noise))
         return shielded(lambda: answer.sample(statistic, noise, os_entropy)), statistic.units
 
     def _kept(self, release: Release, name: str, token: str) -> Release:

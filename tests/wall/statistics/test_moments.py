@@ -20,7 +20,7 @@ from tacit.public import seeded_entropy
 from tacit.sources.data import open_data
 from tacit.spec.queries import query_from_dict
 from tacit.spec.release import Noise
-from tacit.wall.answers import TIERS, Answers, calibrated
+from tacit.wall.answers import TIERS, Answers, calibrated, read
 from tacit.wall.noise import draw, fits_bulk, refined
 from tests.conftest import without_note
 
@@ -328,7 +328,7 @@ def test_the_noises_grid_holds_the_statistic():
     exact = steps(data, described, query)
     for mechanism in (tacit.Laplace(1), tacit.Gaussian(1, 1e-6), tacit.Gaussian(300, 1e-6)):
         noise = calibrated(resolved, mechanism).noise
-        found = resolved.evaluate(open_data(data, described), noise)
+        found = read(open_data(data, described), resolved, noise)
         for got, law, step, own in zip(found.integers, noise, exact, resolved.exact(), strict=True):
             assert int(got) * Fraction(law.grid) == step * Fraction(own.grid)
 

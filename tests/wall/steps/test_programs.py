@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import tacit
-from tacit.sources.data import load, open_data
+from tacit.sources.data import open_data
 from tacit.wall.steps import programs, sums
+from tacit.wall.steps.lease import Loaded
 from tacit.wall.steps.sums import resolve_sum
 from tests.wall.steps.test_sums import dense, schema, table
 
@@ -15,7 +16,7 @@ from tests.wall.steps.test_sums import dense, schema, table
 def sums_of(query, described, n, parts):
     """The sum over each of some lists of units, of n rows of a table."""
     resolved = resolve_sum(query, described)
-    held = load(open_data(table(n), described), described, query.columns)
+    held = Loaded(open_data(table(n), described), described).rows(query.columns)
     return [resolved.sum(held, units, resolved.exact()) for units in parts]
 
 

@@ -14,9 +14,10 @@ from scipy.special import expit
 import tacit
 from tacit import queries
 from tacit.kernels.mixing import flush_denormals
-from tacit.sources.data import load, open_data
+from tacit.sources.data import open_data
 from tacit.spec.sums import Bound
 from tacit.wall.steps import loops
+from tacit.wall.steps.lease import Loaded
 from tacit.wall.steps.sums import resolve_sum
 from tests.conftest import without_note
 
@@ -155,7 +156,7 @@ CASES = {
 def loaded(kind, n, seed=0):
     data, described, query, who = CASES[kind](n, seed)
     resolved = resolve_sum(query, described)
-    held = load(open_data(data, described, who), described, query.columns)
+    held = Loaded(open_data(data, described, who), described).rows(query.columns)
     return resolved, held, resolved.exact()
 
 
@@ -197,7 +198,8 @@ def test_swapping_one_unit_leaves_the_others_alone(kind):
     _, described, query, who = CASES[kind](400, 0)
     everyone, moved = np.arange(400), 0
     for place in (0, 123, 399):
-        again = load(open_data(swapped(kind, place, 400), described, who), described, query.columns)
+        source = open_data(swapped(kind, place, 400), described, who)
+        again = Loaded(source, described).rows(query.columns)
         change = resolved.sum(again, everyone, noise) - resolved.sum(held, everyone, noise)
         mine = np.array([place])
         own = resolved.sum(again, mine, noise) - resolved.sum(held, mine, noise)
@@ -218,7 +220,7 @@ def test_adding_a_row_moves_every_other_one_without_a_trace(make):
     total = []
     for first in (0, 1):
         rows = data[first:] if of_words else {name: cells[first:] for name, cells in data.items()}
-        held = load(open_data(rows, described), described, query.columns)
+        held = Loaded(open_data(rows, described), described).rows(query.columns)
         total.append(resolved.sum(held, np.arange(held.units), noise))
         if first == 0:
             alone = resolved.sum(held, np.array([0]), noise)

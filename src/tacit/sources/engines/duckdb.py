@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from tacit.sources.cells import Raw
-from tacit.sources.source import Source
+from tacit.sources.source import Snapshot, Source
 from tacit.sources.tables import BATCH, plain
 from tacit.spec.errors import SourceError
 
@@ -17,7 +18,7 @@ def open_table(table: Any, wanted: Sequence[str]) -> Source:
     for name in wanted:
         if named.schema()[name].is_json():  # a VARIANT too, which cannot be read as it is
             raise SourceError(f"Column {name!r} has type json; expected text or numbers.")
-    return Source(lambda names: batches(named, names), lambda: stored(named).schema().to_pyarrow())
+    return Source(lambda: opened(named), lambda: stored(named).schema().to_pyarrow())
 
 
 def stored(table: Any) -> Any:
@@ -74,6 +75,12 @@ WHERE named.table_name = $1
   AND (named.schema_name = coalesce($3, system.main.current_schema())
        OR ($3 IS NULL AND named.database_name = 'temp'))
 """
+
+
+@contextmanager
+def opened(table: Any) -> Iterator[Snapshot]:
+    """The table as it is now."""
+    yield Snapshot(lambda wanted: batches(table, wanted))
 
 
 def batches(table: Any, wanted: Sequence[str]) -> Iterator[list[Raw]]:

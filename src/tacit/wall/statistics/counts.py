@@ -14,7 +14,7 @@ import numpy as np
 from tacit.accounting import Calibration, Sensitivity, calibrate
 from tacit.sources.columns import MISSING
 from tacit.sources.rows import bounded
-from tacit.sources.source import Source
+from tacit.sources.source import Snapshot
 from tacit.spec.errors import QueryError
 from tacit.spec.keys import Is, Key, labels_of, name_of
 from tacit.spec.mechanisms import Gaussian, Laplace
@@ -55,8 +55,8 @@ class CountsAnswer:
         size = self.sensitivity.l1 if by_l1 else self.sensitivity.l2
         return {"sensitivity": size, "norm": "L1" if by_l1 else "L2"}
 
-    def evaluate(self, source: Source, noise: tuple[Noise, ...]) -> Statistic:
-        values, units = count_cells(self.query, self.schema, self.blocks, source)
+    def evaluate(self, snapshot: Snapshot, noise: tuple[Noise, ...]) -> Statistic:
+        values, units = count_cells(self.query, self.schema, self.blocks, snapshot)
         return Statistic(to_integers(values, noise[0]), units)
 
     def sample(
@@ -118,14 +118,14 @@ def _sensitivity(blocks: tuple[Block, ...], schema: Schema) -> Sensitivity:
 
 
 def count_cells(
-    query: Counts, schema: Schema, blocks: tuple[Block, ...], source: Source
+    query: Counts, schema: Schema, blocks: tuple[Block, ...], snapshot: Snapshot
 ) -> tuple[np.ndarray, int]:
     """All cells that the blocks measure, and the number of units, in one read."""
     keys: list[Key] = list(dict.fromkeys([*query.by, *(k for keys in query.tables for k in keys)]))
     shapes = [[_size(key, schema) for key in (*query.by, *table)] for table in query.tables]
     tables = [np.zeros(math.prod(shape), np.int64) for shape in shapes]
     units = 0
-    for batch in bounded(source, schema, [name_of(key) for key in keys]):
+    for batch in bounded(snapshot, schema, [name_of(key) for key in keys]):
         units += int(batch.first.sum())
         indices = {key: _indices(key, schema, batch.columns[name_of(key)]) for key in keys}
         for table, shape, counts in zip(query.tables, shapes, tables, strict=True):

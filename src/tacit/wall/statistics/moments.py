@@ -16,7 +16,7 @@ from tacit.accounting import Calibration
 from tacit.accounting.moments import SUM_BITS, MomentsOf, calibrate_moments, grids
 from tacit.sources import columns as domain
 from tacit.sources.rows import bounded
-from tacit.sources.source import Source
+from tacit.sources.source import Snapshot
 from tacit.spec.mechanisms import Gaussian, Laplace
 from tacit.spec.moments import Moments, scale_of
 from tacit.spec.release import Block, Noise
@@ -49,8 +49,8 @@ class MomentsAnswer:
     def bound(self, noise: Noise) -> dict[str, Any]:
         return {"rows_per_unit": self.what.rows_per_unit}  # the query says the rest
 
-    def evaluate(self, source: Source, noise: tuple[Noise, ...]) -> Statistic:
-        values, units = _sums(self, source)
+    def evaluate(self, snapshot: Snapshot, noise: tuple[Noise, ...]) -> Statistic:
+        values, units = _sums(self, snapshot)
         finest = grids(self.what)
         integers = [refined(*v) for v in zip(values, finest, noise, strict=True)]
         return Statistic(np.array(integers, dtype=np.int64), units)
@@ -87,13 +87,13 @@ def moment_values(resolved: MomentsAnswer, statistic: Statistic) -> np.ndarray:
     return matrix
 
 
-def _sums(resolved: MomentsAnswer, source: Source) -> tuple[list[int], int]:
+def _sums(resolved: MomentsAnswer, snapshot: Snapshot) -> tuple[list[int], int]:
     """All moments in grid units, in the order of the blocks, and the number of units."""
     query, schema = resolved.query, resolved.schema
     pairs = list(combinations_with_replacement(range(len(query.columns)), 2))
     totals = [0] * (1 + len(query.columns) + len(pairs) * (query.degree == 2))
     units = 0
-    for batch in bounded(source, schema, query.columns):
+    for batch in bounded(snapshot, schema, query.columns):
         units += int(batch.first.sum())
         cells = [domain.values(schema[name], batch.columns[name]) for name in query.columns]
         complete = ~np.isnan(cells).any(axis=0)

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
 from collections.abc import Callable, Hashable
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple, NoReturn, Protocol
 
 import numpy as np
 
 from tacit.accounting.calibrate import laplace_noise, step_noise
 from tacit.accounting.draws import temperature
-from tacit.sources.data import AnySource, Data, load
+from tacit.sources.data import AnySnapshot, AnySource, Data, load
 from tacit.spec.certificate import Certificate
 from tacit.spec.errors import BudgetError, QueryError
 from tacit.spec.mechanisms import Exact, Exponential, Gaussian, Laplace
@@ -52,8 +55,18 @@ class Loaded:
     schema: Schema
     _read: dict[Hashable, Any] = field(default_factory=dict, repr=False)
 
+    def __post_init__(self) -> None:
+        self._opened = ExitStack()
+        weakref.finalize(self, self._opened.close)
+
+    @cached_property
+    def snapshot(self) -> AnySnapshot:
+        """One version of the source, open until the last lease that reads it has ended."""
+        opened: AbstractContextManager[AnySnapshot] = self.source.snapshot()
+        return self._opened.enter_context(opened)
+
     def rows(self, columns: tuple[str, ...]) -> Data:
-        return self.once(columns, lambda: load(self.source, self.schema, columns))
+        return self.once(columns, lambda: load(self.snapshot, self.schema, columns))
 
     def once(self, key: Hashable, read: Callable[[], Any]) -> Any:
         if key not in self._read:

@@ -11,7 +11,7 @@ import numpy as np
 from tacit.accounting import Calibration
 from tacit.accounting.calibrate import calibrate_sum, exact_noise
 from tacit.kernels import KERNELS, DocumentKernel
-from tacit.sources.data import AnySource, Data, load
+from tacit.sources.data import AnySnapshot, Data, load
 from tacit.sources.documents import Documents
 from tacit.sources.rows import Rows
 from tacit.spec.columns import Column, Tokens
@@ -61,8 +61,8 @@ class BoundedSums:
     def bound(self, noise: Noise) -> dict[str, Any]:
         return {}  # the blocks of the query say it
 
-    def evaluate(self, source: AnySource, noise: tuple[Noise, ...]) -> Statistic:
-        data = load(source, self.schema, self.query.columns)
+    def evaluate(self, snapshot: AnySnapshot, noise: tuple[Noise, ...]) -> Statistic:
+        data = load(snapshot, self.schema, self.query.columns)
         return Statistic(self.sum(data, np.arange(data.units), noise), data.units)
 
     def sample(
