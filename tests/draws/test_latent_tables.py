@@ -232,9 +232,9 @@ def test_a_lease_reads_once_and_assigns_anew(monkeypatch):
         {"x": ["a", "b"] * 50, "y": ["l", "h"] * 50}, schema(), budget=tacit.Budget(99, 1e-5),
         ledger=":memory:",
     )  # fmt: skip
-    reads, original = [], wall._source.batches
-    counted = lambda names: (reads.append(1), original(names))[1]  # noqa: E731
-    monkeypatch.setitem(wall._source.__dict__, "batches", counted)
+    reads, original = [], wall._source.snapshot
+    counted = lambda: (reads.append(1), original())[1]  # noqa: E731
+    monkeypatch.setitem(wall._source.__dict__, "snapshot", counted)
     seen, sample = [], type(resolve_latent(BOTH, schema())).assigned
     kind = type(resolve_latent(BOTH, schema()))
     monkeypatch.setattr(kind, "assigned", lambda *a: seen.append(sample(*a)) or seen[-1])

@@ -642,9 +642,9 @@ def test_a_lease_draws_paths_and_profiles_at_its_own_temperature():
 
 def test_a_lease_reads_the_counts_once(monkeypatch):
     home = wall()
-    reads, original = [], home._source.batches
-    counted = lambda names: (reads.append(1), original(names))[1]  # noqa: E731
-    monkeypatch.setitem(home._source.__dict__, "batches", counted)
+    reads, original = [], home._source.snapshot
+    counted = lambda: (reads.append(1), original())[1]  # noqa: E731
+    monkeypatch.setitem(home._source.__dict__, "snapshot", counted)
     lease = home.prepay(tacit.queries.Plan(tacit.queries.Steps(6, Exponential(1)), delta=1e-6))
     for _ in range(3):
         lease.release(StateProfiles(PANEL, CELLS, 2, truncation=0.1))

@@ -19,6 +19,7 @@ from tacit.accounting import Calibration
 from tacit.accounting.draws import calibrate_draw, draw_range
 from tacit.draws.draw import FLOAT_DRAW, PER_ONE, Draw, exponential, uniforms
 from tacit.draws.mean_sd import check_mean_sd, mean_sd_weights
+from tacit.draws.moments import moment_values
 from tacit.draws.scales import check_comparable, check_rates
 from tacit.laws import (
     ball_normal,
@@ -47,7 +48,7 @@ from tacit.spec.release import Axis, Block, Noise
 from tacit.spec.schema import Schema
 from tacit.wall.noise import Entropy
 from tacit.wall.statistics.counts import count_cells, resolve_counts
-from tacit.wall.statistics.moments import moment_values, resolve_moments
+from tacit.wall.statistics.moments import resolve_moments
 from tacit.wall.statistics.statistic import Statistic
 from tacit.wall.steps.lease import Loaded
 

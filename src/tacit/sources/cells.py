@@ -21,8 +21,7 @@ import pyarrow.compute as pc
 
 from tacit.spec.periods import date_pattern
 
-# A column as a source has it: an Arrow array of a declared type, or Python values one by one.
-Raw = Any  # pa.Array | Sequence[object]
+Raw = Any  # a column: a pa.Array of a declared type, or Python values to be read one by one
 
 TEXT = pa.large_binary()  # bytes, so that text of any encoding is text
 _FEW_TEXTS = 4096  # to remember: beyond them a column has more texts than pay
@@ -179,6 +178,8 @@ def text(values: Raw) -> pa.Array:
     """`text_of` each cell of a column."""
     if not isinstance(values, pa.Array):
         return pa.array(_for_each(text_of, values), TEXT)
+    if isinstance(values, pa.DictionaryArray):
+        return text(values.dictionary).take(values.indices)
     if is_textual(values.type):
         blanks = pc.ascii_trim(values.cast(TEXT).view(pa.large_string()), characters=_BLANKS)
         return blanks.view(TEXT)
@@ -258,7 +259,7 @@ def each(values: Any) -> Iterator[object]:
 
 def _doubles(values: pa.Array) -> np.ndarray:
     with np.errstate(all="ignore"):  # a signalling NaN would be announced
-        found = values.to_numpy(zero_copy_only=False).astype(float)
+        found = values.to_numpy(zero_copy_only=False).astype(float, copy=False)
     return np.where(np.isfinite(found), found, np.nan)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 
+import numba
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,13 +26,11 @@ _TRUTH = {False: [b"false", b"f", b"no", b"n"], True: [b"true", b"t", b"yes", b"
 
 def decoded(column: Column, cells: Raw) -> np.ndarray:
     """Codes from 0, or for a Real column numbers; `MISSING` or NaN where there is no value."""
+    if isinstance(cells, pa.DictionaryArray):
+        return Decoder(column)(cells)
     if isinstance(column, Real):
-        found = number(cells)
-        with np.errstate(invalid="ignore"):
-            # + 0.0: minus zero is zero.
-            inside = (found >= column.low) & (found <= column.high)
-            found = np.where(inside, found + 0.0, np.nan)
-        return found if column.default is None else np.where(np.isnan(found), column.default, found)
+        default = np.nan if column.default is None else column.default
+        return _inside(number(cells), float(column.low), float(column.high), float(default))
     code = _code(column, cells)
     if column.default is None:
         return code
@@ -42,12 +41,30 @@ def decoded(column: Column, cells: Raw) -> np.ndarray:
     return np.where(code == MISSING, default, code)
 
 
+class Decoder:
+    """`decoded` for one batch of a column after the other: each different cell is read once."""
+
+    def __init__(self, column: Column) -> None:
+        self._column, self._dictionary, self._found = column, pa.nulls(0), np.zeros(0)
+
+    def __call__(self, cells: Raw) -> np.ndarray:
+        if not isinstance(cells, pa.DictionaryArray):
+            return decoded(self._column, cells)
+        if not cells.dictionary.equals(self._dictionary):
+            self._dictionary = cells.dictionary
+            # One more, which null indices point to.
+            known = pa.concat_arrays([self._dictionary, pa.nulls(1, self._dictionary.type)])
+            self._found = decoded(self._column, known)
+        where = cells.indices.fill_null(len(self._dictionary))
+        return self._found[where.to_numpy(zero_copy_only=False)]
+
+
 def values(column: Column, found: np.ndarray) -> np.ndarray:
     """What a kernel sees of decoded cells: doubles, NaN where there is no value."""
     if isinstance(column, Real):
         return found
     low = column.low if isinstance(column, Integer) else 0
-    return np.where(found == MISSING, np.nan, (found + low).astype(float))
+    return _numbers(found, low)
 
 
 def letters(column: Tokens, cells: Raw) -> pa.Array:
@@ -87,11 +104,7 @@ def _code(column: Column, cells: Raw) -> np.ndarray:
         case Categorical():
             return _spelt(text(cells), _spellings(column))
         case Integer(low=low, high=high):
-            numbers = number(cells)
-            with np.errstate(invalid="ignore"):
-                inside = (numbers >= low) & (numbers <= high) & (numbers == np.floor(numbers))
-            whole = np.where(inside, numbers, low).astype(np.int64)
-            return np.where(inside, whole - low, MISSING)
+            return _whole(number(cells), low, high)
         case Time(every=every):
             moments = moment(cells, column.format)
             period = _periods(moments, every) - column.first
@@ -99,6 +112,34 @@ def _code(column: Column, cells: Raw) -> np.ndarray:
             return np.where(inside, period, MISSING)
         case _:
             raise AssertionError(f"no codes for {column.name}")  # refused when it is resolved
+
+
+@numba.njit(cache=True, nogil=True)
+def _inside(found, low, high, default):
+    """The numbers within the bounds; `default` for others, NaN among them."""
+    out = np.empty(found.size)
+    for i in range(found.size):
+        out[i] = found[i] + 0.0 if low <= found[i] <= high else default  # minus zero is zero
+    return out
+
+
+@numba.njit(cache=True, nogil=True)
+def _numbers(code, low):
+    """The whole numbers that codes stand for, as doubles; NaN for `MISSING`."""
+    out = np.empty(code.size)
+    for i in range(code.size):
+        out[i] = np.float64(code[i] + low) if code[i] != -1 else np.nan
+    return out
+
+
+@numba.njit(cache=True, nogil=True)
+def _whole(found, low, high):
+    """How far each whole number within the bounds is above the lower one; `MISSING` for others."""
+    out = np.empty(found.size, np.int64)
+    for i in range(found.size):
+        inside = low <= found[i] <= high and found[i] == np.floor(found[i])
+        out[i] = np.int64(found[i]) - low if inside else -1
+    return out
 
 
 def _spellings(column: Categorical) -> dict[bytes, int]:

@@ -11,6 +11,7 @@ from tacit.sources.opening import open_source
 from tacit.sources.rows import Rows, count_units, load_rows
 from tacit.sources.source import Snapshot, Source
 from tacit.sources.texts import read_texts
+from tacit.sources.units import WHICH_ROWS
 from tacit.spec.columns import Tokens
 from tacit.spec.errors import SourceError
 from tacit.spec.schema import Schema
@@ -37,6 +38,13 @@ def check_header(source: AnySource) -> None:
     """Refuse a file or table whose columns have changed since it was opened. Reads no cell."""
     if isinstance(source, Source):
         source.check()
+
+
+def protected(schema: Schema) -> dict[str, Any]:
+    """Who is protected and how much of each is used: what one ledger is for."""
+    facts = {"unit": schema.unit, "max_rows_per_unit": schema.max_rows_per_unit}
+    which = {} if schema.unit is None else {"which_rows": WHICH_ROWS}
+    return {**facts, **which, "neighbours": schema.neighbours}
 
 
 def units_of_data(source: AnySource, schema: Schema) -> int:

@@ -11,7 +11,7 @@ from scipy.sparse import csr_matrix
 
 from tacit.sources import tables
 from tacit.sources.opening import check_column
-from tacit.sources.rows import owner, units_of
+from tacit.sources.units import owner, units_of
 from tacit.spec.columns import Tokens
 from tacit.spec.errors import SourceError
 from tacit.spec.schema import Schema

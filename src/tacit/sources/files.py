@@ -17,16 +17,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet
 
-from tacit.sources.cells import Raw
+from tacit.sources.cells import Raw, is_textual
 from tacit.sources.delimited import records
 from tacit.sources.source import Snapshot
-from tacit.sources.tables import BATCH, plain
+from tacit.sources.tables import folded
 from tacit.spec.csv_file import CSV
 from tacit.spec.errors import SourceError
 
 CSV_NAMES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 PARQUET = (".parquet", ".pq")
 _LONGEST_LINE = 2**20
+_ROWS = 2**16  # of a batch: columns that fit into the processor's cache
 
 
 def parquet_schema(path: Path) -> pa.Schema:
@@ -41,11 +42,15 @@ def parquet_schema(path: Path) -> pa.Schema:
 @contextmanager
 def open_parquet(path: Path) -> Iterator[Snapshot]:
     """A Parquet file as it is now: one that takes its place by name is not looked at."""
-    with pyarrow.parquet.ParquetFile(path) as file:
+    fields = parquet_schema(path)
+    texts = [f.name for f in fields if is_textual(f.type)]
+    # Without a buffer of the whole file, and columns in turn: memory and work stay small.
+    options = {"read_dictionary": texts, "pre_buffer": False, "buffer_size": 2**22}
+    with pyarrow.parquet.ParquetFile(path, **options) as file:
 
         def batches(wanted: Sequence[str]) -> Iterator[list[Raw]]:
-            for batch in file.iter_batches(BATCH, columns=list(wanted)):
-                yield [plain(batch.column(name)) for name in wanted]
+            for batch in file.iter_batches(_ROWS, columns=list(wanted), use_threads=False):
+                yield [folded(batch.column(name)) for name in wanted]
 
         yield Snapshot(batches)
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tacit.sources import columns as domain
-from tacit.sources.cells import TEXT, text
 from tacit.sources.source import Snapshot
+from tacit.sources.storage import ByUnit, Spool
+from tacit.sources.units import owner, units_of
 from tacit.spec.columns import Tokens
 from tacit.spec.schema import Schema
 
@@ -33,86 +33,62 @@ def bounded(snapshot: Snapshot, schema: Schema, names: Sequence[str]) -> Iterato
     """
     names = list(dict.fromkeys(names))
     if schema.unit is None:
+        decoders = [domain.Decoder(schema[name]) for name in names]
         for raw in snapshot.batches(names):
-            found = {n: domain.decoded(schema[n], cells) for n, cells in zip(names, raw)}
+            found = {n: read(cells) for n, read, cells in zip(names, decoders, raw)}
             yield Batch(found, np.ones(len(raw[0]), np.int64))
         return
     # Texts are read for themselves (`texts.py`), and do not decide which rows are kept here.
     everything = [column.name for column in schema.columns if not isinstance(column, Tokens)]
-    owners: list[pa.Array] = []
-    parts = {name: [domain.decoded(schema[name], [])] for name in everything}
+    rows, decoders = ByUnit(), [domain.Decoder(schema[name]) for name in everything]
     for *raw, who in snapshot.batches([*everything, schema.unit]):
-        owners.append(owner(who))
-        for name, cells in zip(everything, raw, strict=True):
-            parts[name].append(domain.decoded(schema[name], cells))
-    whole = {name: np.concatenate(some) for name, some in parts.items()}
-    kept, first = units_of(owners, list(whole.values()), schema.max_rows_per_unit)
-    yield Batch({name: whole[name][kept] for name in names}, first)
+        rows.append(owner(who), [read(cells) for read, cells in zip(decoders, raw, strict=True)])
+    for owners, contents in rows.parts():
+        kept, first = units_of(owners, contents, schema.max_rows_per_unit)
+        whole = dict(zip(everything, contents, strict=True))
+        yield Batch({name: whole[name][kept] for name in names}, first)
 
 
-def owner(cells: Any) -> pa.Array:
-    """Whose row it is: text that differs for different ids; null for nobody's."""
-    names = text(cells)
-    blank = pc.equal(names, pa.scalar(b"", TEXT))
-    return pc.if_else(blank, pa.scalar(None, TEXT), names)
+class Cells(NamedTuple):
+    """Decoded cells of one table of columns, how many rows have each, and how many units begin."""
+
+    table: int
+    columns: list[np.ndarray]
+    rows: np.ndarray
+    units: int
 
 
-def units_of(
-    owners: Sequence[pa.Array], contents: Sequence[np.ndarray], most: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Which rows to keep, unit by unit, and a 1 at the first row of each unit, else 0.
+def tabulated(
+    snapshot: Snapshot, schema: Schema, tables: Sequence[Sequence[str]]
+) -> Iterator[Cells]:
+    """All rows of several tables of columns, as an engine groups them or one by one.
 
-    A unit's rows are put in the order of what the schema sees of them. Of one that has more than
-    `most`, those are kept whose tickets are least: hashes of the unit, the row's content and how
-    often that was seen before. The rule is public, favours no value, and does not depend on where
-    in the source a row stands.
-    """  # proof: rows-per-unit
-    names = pa.chunked_array(owners, TEXT).combine_chunks().dictionary_encode()
-    person = names.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-    order = np.lexsort((*contents, person))
-    order = order[person[order] >= 0]  # rows without a unit are nobody's
-    person = person[order]
-    starts = np.flatnonzero(_begins(person))
-    counts = np.diff(np.append(starts, person.size))
-    crowded = np.flatnonzero(np.repeat(counts > most, counts))
-    keep = np.ones(person.size, bool)
-    if crowded.size:
-        whose = person[crowded]
-        tickets = _tickets(names.dictionary, whose, [c[order[crowded]] for c in contents])
-        by_ticket = np.lexsort((tickets, whose))
-        begins = np.flatnonzero(_begins(whose[by_ticket]))
-        rank = np.arange(whose.size) - np.repeat(begins, np.diff(np.append(begins, whose.size)))
-        keep[crowded[by_ticket]] = rank < most
-    return order[keep], _begins(person[keep]).astype(np.int64)
-
-
-def _begins(groups: np.ndarray) -> np.ndarray:
-    """Where a group of equal neighbours begins."""
-    return np.append(np.ones(1, bool), groups[1:] != groups[:-1])[: groups.size]
-
-
-def _tickets(names: pa.Array, person: np.ndarray, contents: Sequence[np.ndarray]) -> np.ndarray:
-    """A hash of each row: of its unit, its content, and how often that stands before it."""
-    raw = [np.ascontiguousarray(c).view(np.uint8).reshape(person.size, -1) for c in contents]
-    content = np.concatenate([np.zeros((person.size, 0), np.uint8), *raw], axis=1)
-    again = np.zeros(person.size, bool)
-    again[1:] = (person[1:] == person[:-1]) & (content[1:] == content[:-1]).all(axis=1)
-    at = np.arange(person.size)
-    twin = at - np.maximum.accumulate(np.where(again, 0, at))
-    whose = {i: names[int(i)].as_py() for i in np.unique(person)}
-    tickets = [
-        hashlib.sha256(b"%d:%b:%d:" % (len(whose[i]), whose[i], t) + row.tobytes()).digest()
-        for i, t, row in zip(person.tolist(), twin.tolist(), content, strict=True)
-    ]
-    return np.array(tickets, "S32")
+    A unit's rows are bounded before they are counted, and never grouped by an engine.
+    """
+    if snapshot.groups is not None and schema.unit is None:
+        for group in snapshot.groups(tables):
+            names, units = tables[group.table], int(group.rows.sum()) * (group.table == 0)
+            found = [domain.decoded(schema[n], cells) for n, cells in zip(names, group.cells)]
+            yield Cells(group.table, found, group.rows, units)
+        return
+    for batch in bounded(snapshot, schema, [name for names in tables for name in names]):
+        units, each = int(batch.first.sum()), np.ones(len(batch.first), np.int64)
+        for table, names in enumerate(tables):
+            found = [batch.columns[name] for name in names]
+            yield Cells(table, found, each, units * (table == 0))
 
 
 def count_units(snapshot: Snapshot, schema: Schema) -> int:
     """How many units there are."""
     if schema.unit is None:
         return sum(len(cells) for (cells,) in snapshot.batches([schema.columns[0].name]))
-    owners = [owner(who) for (who,) in snapshot.batches([schema.unit])]
-    return int(pc.count_distinct(pa.chunked_array(owners, TEXT), mode="only_valid").as_py())
+    rows = ByUnit()
+    for (who,) in snapshot.batches([schema.unit]):
+        rows.append(owner(who), [])
+    return sum(
+        int(pc.count_distinct(pa.chunked_array(owners), mode="only_valid").as_py())
+        for owners, _ in rows.parts()
+    )
 
 
 @dataclass(frozen=True)
@@ -145,11 +121,13 @@ class Rows:
 
 def load_rows(snapshot: Snapshot, schema: Schema, names: tuple[str, ...]) -> Rows:
     """Read the columns once, as doubles."""
-    parts, firsts = [np.zeros((0, len(names)))], [np.zeros(0, np.int64)]
+    values, completes, firsts = Spool(np.float64, len(names)), Spool(np.bool_), Spool(np.int64)
+    rows = 0
     for batch in bounded(snapshot, schema, names):
         cells = [domain.values(schema[name], batch.columns[name]) for name in names]
-        parts.append(np.column_stack(cells))
-        firsts.append(batch.first)
-    values, first = np.concatenate(parts), np.concatenate(firsts)
-    starts = np.append(np.flatnonzero(first), len(values))
-    return Rows(np.ascontiguousarray(values), np.all(np.isfinite(values), axis=1), starts)
+        values.append(np.column_stack(cells))
+        completes.append(np.all(np.isfinite(cells), axis=0))
+        firsts.append(np.flatnonzero(batch.first) + rows)
+        rows += len(batch.first)
+    firsts.append(np.array([rows]))
+    return Rows(values.array(), completes.array(), firsts.array())

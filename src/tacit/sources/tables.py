@@ -78,6 +78,13 @@ def plain(values: pa.Array) -> pa.Array:
     return values.cast(pa.float64()) if pa.types.is_float16(values.type) else values
 
 
+def folded(values: pa.Array) -> Raw:
+    """The same cells, each different text once where they are few: a dictionary and indices."""
+    if isinstance(values, pa.DictionaryArray) and 4 * len(values.dictionary) <= len(values):
+        return pa.DictionaryArray.from_arrays(values.indices, plain(values.dictionary))
+    return plain(values)
+
+
 def _raw(values: Any) -> Any:
     """A whole column as chunks of Arrow, as a NumPy array, or as objects to be read one by one."""
     known = _typed(values)

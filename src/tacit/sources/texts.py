@@ -1,14 +1,11 @@
-"""Texts behind the wall: read in batches, counted by a public vocabulary, kept on disk.
+"""Texts behind the wall: read in batches, and counted by a public vocabulary.
 
-What is kept are the counts, in files without a name that only this process can reach. Kernels read
-them as memory that the system fills from disk, so that a corpus need not fit.
+What is kept are the counts, on disk where they are many, so that a corpus need not fit in memory.
 """
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
-from typing import IO
 
 import numpy as np
 import pyarrow as pa
@@ -16,8 +13,9 @@ import pyarrow.compute as pc
 
 from tacit.sources.columns import digests, letters
 from tacit.sources.documents import Documents, bounded
-from tacit.sources.rows import owner, units_of
 from tacit.sources.source import Snapshot
+from tacit.sources.storage import Spool
+from tacit.sources.units import owner, units_of
 from tacit.spec.columns import Tokens
 from tacit.spec.schema import Schema
 from tacit.spec.texts import word_counts
@@ -28,30 +26,27 @@ _MOVED = 2**20  # words to put in another order at once
 
 def read_texts(table: Snapshot, schema: Schema, column: Tokens) -> Documents:
     """Each unit's texts side by side, at most as many as the schema allows."""
-    with tempfile.TemporaryFile() as words, tempfile.TemporaryFile() as weights:
-        lengths, owners, contents = _spooled(table, schema.unit, column, words, weights)
-        size = int(lengths.sum())
-        word, weight = _mapped(words, np.int32, size), _mapped(weights, np.float64, size)
+    words, weights = Spool(np.int32), Spool(np.float64)
+    lengths, owners, contents = _spooled(table, schema.unit, column, words, weights)
+    word, weight = words.array(), weights.array()
     if schema.unit is None:
         return _documents(lengths, word, weight, np.arange(lengths.size + 1))
     # proof: rows-per-unit. Which are kept is a matter of the unit's own texts alone.
     kept, first = units_of(owners, [contents], schema.max_rows_per_unit)
     offsets = np.append(0, np.cumsum(lengths))
-    with tempfile.TemporaryFile() as words, tempfile.TemporaryFile() as weights:
-        for some in _groups(kept, lengths):
-            where = _ranges(offsets[some], lengths[some])
-            words.write(word[where].tobytes())
-            weights.write(weight[where].tobytes())
-        size = int(lengths[kept].sum())
-        word, weight = _mapped(words, np.int32, size), _mapped(weights, np.float64, size)
+    words, weights = Spool(np.int32), Spool(np.float64)
+    for some in _groups(kept, lengths):
+        where = _ranges(offsets[some], lengths[some])
+        words.append(word[where])
+        weights.append(weight[where])
     starts = np.append(np.flatnonzero(first), kept.size)
-    return _documents(lengths[kept], word, weight, starts)
+    return _documents(lengths[kept], words.array(), weights.array(), starts)
 
 
 def _spooled(
-    table: Snapshot, unit: str | None, column: Tokens, words: IO[bytes], weights: IO[bytes]
+    table: Snapshot, unit: str | None, column: Tokens, words: Spool, weights: Spool
 ) -> tuple[np.ndarray, list[pa.Array], np.ndarray]:
-    """Write what the texts contain; their lengths, owners, and digests to put them in order."""
+    """Append what the texts contain; their lengths, owners, and digests to put them in order."""
     lengths, owners, contents = [np.zeros(0, np.int64)], [], [np.zeros(0, "S32")]
     for text, *who in table.batches([column.name] + [unit] * (unit is not None)):  # type: ignore[list-item]
         found = letters(column, text)
@@ -62,8 +57,8 @@ def _spooled(
             document, word, counts = word_counts(some, column.vocabulary)
             lengths.append(np.bincount(document, minlength=len(some)).astype(np.int64))
             shares = bounded(counts.astype(float), lengths[-1], column.max_length)
-            words.write(word.astype(np.int32).tobytes())
-            weights.write(shares.tobytes())
+            words.append(word)
+            weights.append(shares)
     return np.concatenate(lengths), owners, np.concatenate(contents)
 
 
@@ -95,9 +90,3 @@ def _ranges(first: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """All indices from `first` on, `lengths` of them, one range after the other."""
     ends = np.cumsum(lengths)
     return np.arange(ends[-1] if ends.size else 0) + np.repeat(first - ends + lengths, lengths)
-
-
-def _mapped(file: IO[bytes], dtype: type, size: int) -> np.ndarray:
-    """What was written, as an array that is read from disk where it is looked at."""
-    file.flush()
-    return np.asarray(np.memmap(file, dtype, "r", shape=(size,))) if size else np.zeros(0, dtype)

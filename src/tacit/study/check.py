@@ -19,8 +19,8 @@ from scipy.sparse import issparse
 from tacit.sources.cells import TEXT, number_of, text
 from tacit.sources.columns import MISSING, decoded, letters
 from tacit.sources.opening import open_source
-from tacit.sources.rows import owner
 from tacit.sources.source import Snapshot
+from tacit.sources.units import owner
 from tacit.spec.columns import Categorical, Column, Integer, Real, Time, Tokens
 from tacit.spec.errors import SourceError
 from tacit.spec.schema import Schema

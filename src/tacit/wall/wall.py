@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from tacit.accounting import plan_epsilon
-from tacit.sources.data import check_header, open_data, units_of_data
+from tacit.sources.data import check_header, open_data, protected, units_of_data
 from tacit.spec.budget import Budget, Left, round_up
 from tacit.spec.certificate import Certificate, LedgerMark, Stored
 from tacit.spec.errors import BudgetError, LedgerError, QueryError, SchemaError
@@ -84,12 +84,7 @@ class Wall:
         self._ledger = Ledger(ledger)
         self._store = AnswerStore(self._ledger.path)
         self._ledger.open(
-            {
-                "unit": schema.unit,
-                "max_rows_per_unit": schema.max_rows_per_unit,
-                "neighbours": schema.neighbours,
-                "allow": list(self._answers.allow),  # proof: tiers
-            },
+            {**protected(schema), "allow": list(self._answers.allow)},  # proof: tiers
             budget,
             schema,
         )

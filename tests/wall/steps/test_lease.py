@@ -152,9 +152,9 @@ def test_blocks_of_a_plan_follow_one_another():
 def test_several_leases_let_a_loop_stop_early_and_share_what_was_read(monkeypatch):
     held = wall()
     reads = []
-    original = held._source.batches
-    counted = lambda names: (reads.append(1), original(names))[1]  # noqa: E731
-    monkeypatch.setitem(held._source.__dict__, "batches", counted)
+    original = held._source.snapshot
+    counted = lambda: (reads.append(1), original())[1]  # noqa: E731
+    monkeypatch.setitem(held._source.__dict__, "snapshot", counted)
     first = held.prepay(plan(2, mechanism=tacit.Gaussian(noise_multiplier=20.0)))
     first.release(COUNT)
     spent = 100 - float(held.remaining.epsilon)
@@ -168,10 +168,10 @@ def test_a_failed_step_is_used_up_and_says_nothing(monkeypatch):
     held = wall()
     lease = held.prepay(plan(3))
 
-    def fail(names):
+    def fail():
         raise RuntimeError("the canary 4711")
 
-    monkeypatch.setitem(held._source.__dict__, "batches", fail)
+    monkeypatch.setitem(held._source.__dict__, "snapshot", fail)
     with pytest.raises(tacit.errors.SourceError) as caught:
         lease.release(COUNT)
     assert "canary" not in str(caught.value)

@@ -5,15 +5,14 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
+import numba
 import numpy as np
 
 from tacit.accounting import Calibration, Sensitivity, calibrate
-from tacit.sources.columns import MISSING
-from tacit.sources.rows import bounded
+from tacit.sources.rows import tabulated
 from tacit.sources.source import Snapshot
 from tacit.spec.errors import QueryError
 from tacit.spec.keys import Is, Key, labels_of, name_of
@@ -121,38 +120,36 @@ def count_cells(
     query: Counts, schema: Schema, blocks: tuple[Block, ...], snapshot: Snapshot
 ) -> tuple[np.ndarray, int]:
     """All cells that the blocks measure, and the number of units, in one read."""
-    keys: list[Key] = list(dict.fromkeys([*query.by, *(k for keys in query.tables for k in keys)]))
-    shapes = [[_size(key, schema) for key in (*query.by, *table)] for table in query.tables]
-    tables = [np.zeros(math.prod(shape), np.int64) for shape in shapes]
-    units = 0
-    for batch in bounded(snapshot, schema, [name_of(key) for key in keys]):
-        units += int(batch.first.sum())
-        indices = {key: _indices(key, schema, batch.columns[name_of(key)]) for key in keys}
-        for table, shape, counts in zip(query.tables, shapes, tables, strict=True):
-            at = np.ravel_multi_index([indices[key] for key in (*query.by, *table)], shape)
-            np.add.at(counts, at, 1)
-    measured = [
-        _measured(counts.reshape(shape), block)
-        for counts, shape, block in zip(tables, shapes, blocks, strict=True)
-    ]
+    tables = [(*query.by, *table) for table in query.tables]
+    shapes = [[len(_axis(key, schema).labels) for key in keys] for keys in tables]
+    counts, units = [np.zeros(shape, np.int64) for shape in shapes], 0
+    for cells in tabulated(snapshot, schema, [[name_of(key) for key in keys] for keys in tables]):
+        units += cells.units
+        table, keys = counts[cells.table], tables[cells.table]
+        codes = [_coded(key, schema, found) for key, found in zip(keys, cells.columns, strict=True)]
+        _tally(np.stack(codes), np.array(table.shape), cells.rows, table.reshape(-1))
+    measured = [_measured(table, block) for table, block in zip(counts, blocks, strict=True)]
     return np.concatenate(measured), units
 
 
-def _size(key: Key, schema: Schema) -> int:
-    return len(_axis(key, schema).labels)
+def _coded(key: Key, schema: Schema, codes: np.ndarray) -> np.ndarray:
+    """The index of each row on the key's axis, or -1 for a missing value."""
+    if not isinstance(key, Is):
+        return codes
+    return np.array([label in key.levels for label in schema[key.column].labels] + [-1])[codes]
 
 
-def _indices(key: Key, schema: Schema, codes: np.ndarray) -> np.ndarray:
-    """The index of each row on its axis; the last index is that of missing values."""
-    if isinstance(key, Is):
-        labels = schema[key.column].labels
-        wanted = np.array([label in key.levels for label in labels] + [False], np.int64)
-        codes = np.where(codes == MISSING, MISSING, wanted[codes])
-    return np.where(codes == MISSING, _size(key, schema) - 1, codes)
+@numba.njit(cache=True, nogil=True)
+def _tally(codes, shape, rows, table):
+    """Add so many rows to the cell of each column of codes; the last index is that of -1."""
+    for i in range(codes.shape[1]):
+        at = 0
+        for j in range(len(codes)):
+            code = codes[j, i]
+            at = at * shape[j] + (code if code >= 0 else shape[j] - 1)
+        table[at] += rows[i]
 
 
 def _measured(counts: np.ndarray, block: Block) -> np.ndarray:
     """The cells that a block measures, in its order."""
-    if block.omitted:
-        return counts[1:2]
-    return counts[tuple(slice(0, size) for size in block.shape)].ravel()
+    return counts[1:2] if block.omitted else counts[tuple(map(slice, block.shape))].ravel()

@@ -7,9 +7,9 @@ of integers are exact, so the sensitivity of the moments is that of points in a 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import combinations_with_replacement
 from typing import Any
 
+import numba
 import numpy as np
 
 from tacit.accounting import Calibration
@@ -72,46 +72,44 @@ def resolve_moments(query: Moments, schema: Schema) -> MomentsAnswer:
     return MomentsAnswer(query, schema, what, tuple(Block(name, ()) for name in names))
 
 
-def moment_values(resolved: MomentsAnswer, statistic: Statistic) -> np.ndarray:
-    """The exact moments as a symmetric matrix, the number of rows in its corner."""
-    what = resolved.what
-    values = list(statistic.integers * np.array(grids(what)))
-    size = what.width + 1
-    entries = [(0, i) for i in range(0 if what.counted else 1, size)]
-    if what.degree == 2:
-        entries += [(i, j) for i in range(1, size) for j in range(i, size)]
-    matrix = np.zeros((size, size))
-    matrix[0, 0] = statistic.units  # unless it is counted
-    for (i, j), moment in zip(entries, values, strict=True):
-        matrix[i, j] = matrix[j, i] = moment
-    return matrix
-
-
 def _sums(resolved: MomentsAnswer, snapshot: Snapshot) -> tuple[list[int], int]:
     """All moments in grid units, in the order of the blocks, and the number of units."""
     query, schema = resolved.query, resolved.schema
-    pairs = list(combinations_with_replacement(range(len(query.columns)), 2))
-    totals = [0] * (1 + len(query.columns) + len(pairs) * (query.degree == 2))
-    units = 0
+    scales = np.array([scale_of(schema[name], query.centred) for name in query.columns])
+    size, units = len(query.columns), 0
+    totals = np.zeros(1 + size + size * (size + 1) // 2 * (query.degree == 2), object)
     for batch in bounded(snapshot, schema, query.columns):
         units += int(batch.first.sum())
         cells = [domain.values(schema[name], batch.columns[name]) for name in query.columns]
-        complete = ~np.isnan(cells).any(axis=0)
-        whole = [
-            _steps(x[complete], *scale_of(schema[name], query.centred), query.degree)
-            for x, name in zip(cells, query.columns, strict=True)
-        ]
         # Whole numbers of at most 2^30, and products of 2^30: a batch's sum fits in 64 bits.
-        sums = [complete.sum(), *(q.sum() for q in whole)]
-        if query.degree == 2:
-            sums += [whole[i] @ whole[j] for i, j in pairs]
-        totals = [total + int(part) for total, part in zip(totals, sums, strict=True)]
-    return totals if resolved.what.counted else totals[1:], units
+        sums = np.zeros(totals.size, np.int64)
+        _add(np.stack(cells), scales, 2.0 ** SUM_BITS[query.degree], sums)
+        totals += sums
+    return [int(total) for total in (totals if resolved.what.counted else totals[1:])], units
 
 
-def _steps(x: np.ndarray, middle: float, half: float, degree: int) -> np.ndarray:
-    """Values as multiples of the grid, -Q to Q: rounded here, and never again."""
-    most = 2 ** SUM_BITS[degree]
-    # proof: moments-box. Whatever rounding did before, the integer lies within the box.
-    scaled = np.clip((x - middle) / half * most + 0.5, -most, most)
-    return np.floor(scaled).astype(np.int64)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _add(cells, scales, most, sums):
+    """Add rows, sums and products of rows without a missing value; each number is rounded once."""
+    whole, complete = np.zeros((len(cells), 1024), np.int32), np.empty(1024, np.int32)
+    for first in range(0, cells.shape[1], 1024):  # in loops that fit into vector registers
+        rows = min(1024, cells.shape[1] - first)
+        complete[:] = 1
+        for j in range(len(cells)):
+            for i in range(rows):
+                x = cells[j, first + i]
+                complete[i] &= np.int32(x == x)  # noqa: PLR0124 - NaN
+                scaled = (x - scales[j, 0]) / scales[j, 1] * most + 0.5
+                # proof: moments-box. Whatever rounding did before, the integer lies within the box.
+                scaled = scaled if scaled > -most else -most
+                whole[j, i] = np.int32(np.floor(scaled if scaled < most else most))
+        sums[0] += complete[:rows].sum()
+        at = 1
+        for j in range(-1, len(cells) if sums.size > 1 + len(cells) else 0):
+            for k in range(max(j, 0), len(cells)):
+                total = np.int64(0)
+                for i in range(rows):
+                    other = complete[i] if j < 0 else whole[j, i]
+                    total += np.int64(other) * np.int64(whole[k, i] * complete[i])
+                sums[at] += total
+                at += 1
