@@ -23,8 +23,9 @@ from hypothesis import strategies as st
 
 import tacit
 from tacit.sources import cells
-from tacit.sources.columns import decoded
+from tacit.sources.columns import Decoder, decoded
 from tacit.sources.opening import open_source
+from tacit.sources.tables import folded
 
 BERLIN = ZoneInfo("Europe/Berlin")
 MIDNIGHT = dt.datetime(2004, 12, 31, 23, 30)
@@ -217,6 +218,25 @@ def test_a_text_means_the_same_in_any_company(texts, spec):
     """Codes, truth values, decimals after whole numbers and formats of dates: cell by cell."""
     found = decoded(spec, pa.array(texts, pa.binary()))
     np.testing.assert_array_equal(found, [decoded(spec, [text])[0] for text in texts])
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.lists(st.one_of(st.none(), TEXTS, CODED), max_size=12), max_size=4),
+    st.sampled_from([*DECLARED, *MORE_DECLARED]),
+)
+def test_equal_cells_that_a_file_stores_once_are_read_as_each_of_them(batches, spec):
+    """Batch after batch, with dictionaries that differ, repeat themselves or hold nulls."""
+    read_by_batch = Decoder(spec)
+    for texts in batches:
+        many = pa.array(texts * 5, pa.binary())
+        for stored in (many.dictionary_encode(), many.dictionary_encode("encode")):
+            cells_once = folded(stored)
+            assert isinstance(cells_once, pa.DictionaryArray)
+            expected = decoded(spec, many)
+            np.testing.assert_array_equal(read_by_batch(cells_once), expected)
+            np.testing.assert_array_equal(decoded(spec, cells_once), expected)
+            assert cells.text(cells_once).equals(cells.text(many))
 
 
 @settings(max_examples=100, deadline=None)
