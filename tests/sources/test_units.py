@@ -8,6 +8,7 @@ import tacit
 from tacit.sources import storage
 from tacit.sources.cells import TEXT
 from tacit.sources.storage import ByUnit, Spool, forget
+from tacit.sources.tables import folded
 from tacit.sources.units import hashes, owner, units_of
 
 
@@ -52,6 +53,16 @@ def test_an_id_is_the_same_as_a_number_and_as_text():
     np.testing.assert_array_equal(hashes(ids), hashes(texts))
     assert owner(ids).type == pa.int64()
     assert owner(pa.array([1], pa.uint64())).type == TEXT
+
+
+def test_owners_are_of_one_type_whether_a_batch_is_folded_or_not():
+    """Rows of both batches are put side by side: one type for a column, whatever its cells."""
+    for ids in (pa.array([3, 5]), pa.array(["3", "5"]), pa.array([b"3", b"5"], pa.binary(1))):
+        few = pa.DictionaryArray.from_arrays(pa.array([0, 1] * 8), ids)
+        many = pa.DictionaryArray.from_arrays(pa.array([0, 1]), ids)
+        found = [owner(folded(batch)) for batch in (few, many)]
+        assert found[0].type == found[1].type
+        assert found[0].cast(pa.large_string()).to_pylist() == ["3", "5"] * 8
 
 
 def test_rows_are_chosen_evenly():

@@ -79,8 +79,12 @@ def plain(values: pa.Array) -> pa.Array:
 
 
 def folded(values: pa.Array) -> Raw:
-    """The same cells, each different text once where they are few: a dictionary and indices."""
-    if isinstance(values, pa.DictionaryArray) and 4 * len(values.dictionary) <= len(values):
+    """The cells, each different text once where they are few: a dictionary and indices.
+
+    Texts alone: whether a batch is folded depends on its cells, and must not decide its type.
+    """
+    texts = isinstance(values, pa.DictionaryArray) and is_textual(values.dictionary.type)
+    if texts and 4 * len(values.dictionary) <= len(values):
         return pa.DictionaryArray.from_arrays(values.indices, plain(values.dictionary))
     return plain(values)
 
