@@ -140,3 +140,14 @@ def test_all_rows_of_a_unit_are_in_one_part(monkeypatch):
     seen = [set(pa.chunked_array(owners).to_pylist()) for owners, _ in put.parts() if owners]
     assert len(seen) > 10
     assert sum(map(len, seen)) == len(set().union(*seen)) == 37
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), TEXT])
+def test_rows_of_nobody_are_put_aside_too(monkeypatch, kind):
+    monkeypatch.setattr(storage, "IN_MEMORY", 100)
+    put = ByUnit()
+    some = pa.array([None] * 99 + [7], pa.int64()).cast(pa.string()).cast(kind)
+    for owners in (pa.nulls(100, kind), some, pa.nulls(100, kind)):
+        put.append(owners, [np.arange(100)])
+    parts = [units_of(owners, contents, 1)[0].size for owners, contents in put.parts()]
+    assert sum(parts) == 1

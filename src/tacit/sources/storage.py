@@ -90,7 +90,9 @@ class ByUnit:
         """Append what is held to the files of its shards."""
         if not self._held:
             return
-        whole = pa.Table.from_batches(self._held).combine_chunks().to_batches()[0]
+        table = pa.Table.from_batches(self._held)  # of no rows, where all were nobody's
+        columns = [column.combine_chunks() for column in table.columns]
+        whole = pa.RecordBatch.from_arrays(columns, table.column_names)
         shard = shards_of(whole.column(0), SHARDS)
         order = np.argsort(shard, kind="stable")
         ends = np.append(0, np.cumsum(np.bincount(shard, minlength=SHARDS)))
