@@ -11,8 +11,8 @@ what the noise is for.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
 
@@ -52,12 +52,17 @@ class Sensitivity:
 
 @dataclass(frozen=True)
 class Calibration:
-    """The noise law of each block, what they cost together, by which theorem, assuming what."""
+    """The noise law of each block, what they cost together, by which theorem, assuming what.
+
+    `dominated_by` says more than the cost, for a ledger whose filter can use it: `gaussian` (mu)
+    with `grid_loss`, or `bounded_range` (epsilon of a draw) with `draws`.
+    """
 
     noise: tuple[Noise, ...]
     cost: Budget
     accountant: str
     assumptions: tuple[str, ...] = ()
+    dominated_by: Mapping[str, float] = field(default_factory=dict)
 
 
 def calibrate(mechanism: Laplace | Gaussian, sensitivity: Sensitivity) -> Calibration:
@@ -67,14 +72,20 @@ def calibrate(mechanism: Laplace | Gaussian, sensitivity: Sensitivity) -> Calibr
         return pure(mechanism, (noise,) * sensitivity.tables)
     loss = discrete_loss(sensitivity.coordinates, 2.0**GRID_BITS)
     unit = math.sqrt(sensitivity.unit_l2_squared)
-    multiplier, cost = price(mechanism, sensitivity.l2 / unit, loss)
-    sigma = multiplier * unit
-    noise = gaussian_noise(sigma, 1.0)  # counts lie on the grid
-    return Calibration((noise,) * sensitivity.tables, cost, "exact Gaussian profile")
+    relative = sensitivity.l2 / unit
+    multiplier, cost = price(mechanism, relative, loss)
+    noise = gaussian_noise(multiplier * unit, 1.0)  # counts lie on the grid
+    return gaussian((noise,) * sensitivity.tables, cost, relative / multiplier, loss)
 
 
 def pure(mechanism: Laplace, noise: tuple[Noise, ...]) -> Calibration:
     return Calibration(noise, Budget(mechanism.epsilon), "pure epsilon (discrete Laplace)")
+
+
+def gaussian(noise: tuple[Noise, ...], cost: Budget, mu: float, loss: float) -> Calibration:
+    """Gaussian noise with mu = sensitivity / sigma; `loss` is the bound of `discrete_loss`."""
+    facts = {"gaussian": mu * (1 + 1e-12), "grid_loss": loss}  # more than floating point can lose
+    return Calibration(noise, cost, "exact Gaussian profile", dominated_by=facts)
 
 
 def price(mechanism: Gaussian, sensitivity: float, loss: float) -> tuple[float, Budget]:
@@ -181,7 +192,7 @@ def calibrate_sum(
     loss = discrete_loss(numbers, least_sigma_over_grid(free_of_loss))
     multiplier, cost = price(mechanism, together, loss)
     noise = multiplied_noise(multiplier, bounds)
-    return Calibration(noise, cost, "exact Gaussian profile")
+    return gaussian(noise, cost, together / multiplier, loss)
 
 
 def step_noise(

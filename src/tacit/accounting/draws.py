@@ -121,7 +121,10 @@ def calibrate_draw(mechanism: Exponential, query: ConjugateDraw, schema: Schema)
         mu = gradient / math.sqrt(curvature) * math.sqrt(query.draws)
         scale, cost = gaussian_temperature(mechanism, mu, query.temper_prior)
         by = "strongly log-concave posterior: Gaussian profile"
-        alternatives.append(Calibration((Noise("draw", scale, GRID),), cost, by))
+        at_scale = mu / (math.sqrt(scale) if query.temper_prior else scale) * ROUNDING
+        facts = {"gaussian": at_scale, "grid_loss": 0.0}
+        noise = (Noise("draw", scale, GRID),)
+        alternatives.append(Calibration(noise, cost, by, dominated_by=facts))
     if not alternatives:
         raise BudgetError(_what_is_missing(query.law, schema))
     return min(alternatives, key=lambda one: (one.noise[0].scale, one.cost.epsilon))
@@ -153,12 +156,16 @@ def by_range(mechanism: Exponential, span: float, draws: int, grid: float) -> Ca
     by = "bounded range, pure epsilon" if mechanism.delta == 0 else "bounded range, exact optimum"
     if span > each:
         noise = Noise("draw", span / each * ROUNDING, grid)
-        return Calibration((noise,), Budget(mechanism.epsilon, mechanism.delta), by)
+        facts = {"bounded_range": each, "draws": draws}
+        cost = Budget(mechanism.epsilon, mechanism.delta)
+        return Calibration((noise,), cost, by, dominated_by=facts)
     if mechanism.delta == 0:
         spent = draws * span * ROUNDING
     else:  # proof: draw-together
         spent = exponential_epsilon(span, draws, float(mechanism.delta), adaptive=False)
-    return Calibration((Noise("draw", 1.0, grid),), _at_most(mechanism, spent), by)
+    facts = {"bounded_range": span * ROUNDING, "draws": draws}
+    cost = _at_most(mechanism, spent)
+    return Calibration((Noise("draw", 1.0, grid),), cost, by, dominated_by=facts)
 
 
 def gaussian_temperature(
@@ -226,7 +233,9 @@ def calibrate_range(mechanism: Exponential, span: float, *grids: float) -> Calib
     scale = temperature(span, mechanism.epsilon)
     laws = tuple(Noise("draw", scale, grid) for grid in grids)
     cost = _at_most(mechanism, span / scale * ROUNDING)
-    return Calibration(laws, cost, "bounded range, pure epsilon")
+    # A delta may be what a chain's distance from its law costs: then a filter must count it.
+    facts = {} if mechanism.delta else {"bounded_range": span / scale * ROUNDING, "draws": 1}
+    return Calibration(laws, cost, "bounded range, pure epsilon", dominated_by=facts)
 
 
 def density_bound(query: DensityDraw, schema: Schema) -> Bound:
@@ -247,7 +256,7 @@ def calibrate_density(mechanism: Exponential, query: DensityDraw, schema: Schema
         given = Exponential(mechanism.epsilon, mechanism.delta - left)
         calibration = by_range(given, span, query.draws, GRID)
         paid = Budget(calibration.cost.epsilon, mechanism.delta)
-        calibration = replace(calibration, cost=paid)
+        calibration = replace(calibration, cost=paid, dominated_by={})
     count = query.steps + (query.draws - 1) * max(1, query.steps // 2)
     # proof: density-converged. The steps of the chain have no guarantee of their own.
     near = _converged(Budget(calibration.cost.epsilon, left), "the law that is paid for")

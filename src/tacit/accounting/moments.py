@@ -20,6 +20,7 @@ from tacit.accounting.calibrate import (
     Calibration,
     check_scale,
     discrete_loss,
+    gaussian,
     gaussian_noise,
     price,
     pure,
@@ -131,10 +132,11 @@ def calibrate_moments(
         return pure(mechanism, tuple(_laplace(factor * s, grid) for s, grid in scales))
     unit = unit_norm(what, shape)
     loss = discrete_loss(what.coordinates, 2.0**GRID_BITS)
-    multiplier, cost = price(mechanism, l2_sensitivity(what, shape) / unit * margin, loss)
+    relative = l2_sensitivity(what, shape) / unit * margin
+    multiplier, cost = price(mechanism, relative, loss)
     factor = multiplier * unit * margin
     noise = tuple(gaussian_noise(factor * s, grid) for s, grid in scales)
-    return Calibration(noise, cost, "exact Gaussian profile")
+    return gaussian(noise, cost, relative / multiplier, loss)
 
 
 def grids(what: MomentsOf) -> tuple[float, ...]:

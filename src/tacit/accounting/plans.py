@@ -23,7 +23,7 @@ from tacit.accounting.rdp import rdp_epsilon
 from tacit.spec.budget import Budget, round_up
 from tacit.spec.errors import BudgetError
 from tacit.spec.mechanisms import Exponential, Gaussian, Laplace
-from tacit.spec.plan import Plan, WithoutReplacement
+from tacit.spec.plan import Plan, Steps, WithoutReplacement
 from tacit.spec.schema import Neighbours
 
 PlanAccountant = Literal["pld", "rdp"]
@@ -56,26 +56,10 @@ def plan_epsilon(
     sensitivity_factor("free", neighbours)  # refuses an unknown relation
     if accountant not in ("pld", "rdp"):
         raise BudgetError(f'Expected accountant={accountant!r} to be "pld" or "rdp".')
-    parts, pure, losses = [], Fraction(0), []
-    for steps in plan.steps:
-        step: GaussianStep | Pure | Ranged
-        match steps.mechanism:
-            case Laplace(epsilon=each) | Exponential(epsilon=each):
-                # Losses of a discrete Laplace vector lie within +-epsilon, and no more is used.
-                step = (Pure if isinstance(steps.mechanism, Laplace) else Ranged)(float(each))
-                pure += steps.count * Fraction(each)
-            case Gaussian(noise_multiplier=float(multiplier)):
-                name: SamplingName = "poisson"
-                if isinstance(steps.sampling, WithoutReplacement):
-                    name = "wor"
-                step = GaussianStep(multiplier, name, steps.sampling.rate, steps.geometry)
-                each_loss = discrete_loss(steps.numbers, least_sigma_over_grid(multiplier))
-                losses.append(steps.count * each_loss)
-            case other:
-                raise BudgetError(f"Expected a mechanism that a plan knows, got {other!r}.")
-        parts.append((step, steps.count))
+    parts, losses = parts_of(plan)
     bounds = []
     if not losses:  # exact, whatever decimal context the process has set, and rounded up
+        pure = sum(steps.count * Fraction(_epsilon(steps)) for steps in plan.steps)
         total = float(pure)
         total = total if Fraction(total) >= pure else math.nextafter(total, math.inf)
         bounds.append((total, "pure epsilon"))
@@ -87,7 +71,7 @@ def plan_epsilon(
                 "Take fewer steps, or fewer numbers in each."
             )
         delta = float(plan.delta) * math.exp(-loss) * (1 - 1e-9)  # proof: gaussian-discrete
-        found = parts_bounds(tuple(parts), neighbours, delta, accountant)
+        found = parts_bounds(parts, neighbours, delta, accountant)
         bounds += [(epsilon + 2 * loss, by) for epsilon, by in found]
     epsilon, by = min(bounds)
     if losses and not epsilon <= _LARGEST_EPSILON:
@@ -96,6 +80,34 @@ def plan_epsilon(
             "noise or fewer steps."
         )
     return epsilon, by
+
+
+def parts_of(plan: Plan) -> tuple[tuple[Part, ...], list[float]]:
+    """The steps as accountants know them, and what the grid of their Gaussian noise loses."""
+    parts: list[Part] = []
+    losses = []
+    for steps in plan.steps:
+        match steps.mechanism:
+            case Laplace() | Exponential():
+                # Losses of a discrete Laplace vector lie within +-epsilon, and no more is used.
+                pair = Pure if isinstance(steps.mechanism, Laplace) else Ranged
+                parts.append((pair(float(_epsilon(steps))), steps.count))
+            case Gaussian(noise_multiplier=float(multiplier)):
+                name: SamplingName = "poisson"
+                if isinstance(steps.sampling, WithoutReplacement):
+                    name = "wor"
+                step = GaussianStep(multiplier, name, steps.sampling.rate, steps.geometry)
+                parts.append((step, steps.count))
+                each_loss = discrete_loss(steps.numbers, least_sigma_over_grid(multiplier))
+                losses.append(steps.count * each_loss)
+            case other:
+                raise BudgetError(f"Expected a mechanism that a plan knows, got {other!r}.")
+    return tuple(parts), losses
+
+
+def _epsilon(steps: Steps) -> Decimal:
+    assert isinstance(steps.mechanism, Laplace | Exponential)
+    return steps.mechanism.epsilon
 
 
 def parts_bounds(

@@ -38,7 +38,7 @@ def pld_epsilon(composition: Composition, delta: float) -> float:
     match composition:
         case ((Mixtures(mu=mu, p=1.0), 1),):
             return gaussian_epsilon(mu, delta)
-    delta_at = _compose(composition, delta)
+    delta_at = privacy_profile(composition, delta)
     if delta_at(0.0) <= delta:
         return 0.0
     if delta_at(1e18) > delta:
@@ -46,7 +46,7 @@ def pld_epsilon(composition: Composition, delta: float) -> float:
     return bisect(lambda epsilon: delta_at(epsilon) <= delta, 0.0, 1.0, 1e-9)
 
 
-def _compose(composition: Composition, delta: float) -> Callable[[float], float]:
+def privacy_profile(composition: Composition, delta: float) -> Callable[[float], float]:
     """delta as a function of epsilon, most exact where it is near the given `delta`.
 
     The law of the summed loss is masses times e^(log_scale - theta loss), with the theta at which

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, Inexact, InvalidOperation
 
@@ -65,6 +66,11 @@ def round_up(value: float, digits: int = 6) -> Decimal:
     return Context(prec=digits, rounding=ROUND_CEILING).create_decimal(Decimal(value))
 
 
+def round_down(value: float, digits: int = 6) -> Decimal:
+    """The next decimal below a computed float: a limit is never more than what is allowed."""
+    return Context(prec=digits, rounding=ROUND_FLOOR).create_decimal(Decimal(value))
+
+
 @dataclass(frozen=True)
 class Budget:
     """An amount of privacy loss, (epsilon, delta), in exact decimals.
@@ -100,7 +106,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class Spent:
-    """A running total; unlike a Budget it may be nothing at all."""
+    """What several releases cost alone, added up; unlike a Budget it may be nothing at all."""
 
     epsilon: Decimal = Decimal(0)
     delta: Decimal = Decimal(0)
@@ -108,27 +114,45 @@ class Spent:
     def __add__(self, cost: Budget) -> Spent:
         return Spent(_EXACT.add(self.epsilon, cost.epsilon), _EXACT.add(self.delta, cost.delta))
 
-    def within(self, budget: Budget) -> bool:
-        return self.epsilon <= budget.epsilon and self.delta <= budget.delta
-
-    def left_of(self, budget: Budget) -> Left:
-        return Left(
-            _EXACT.subtract(budget.epsilon, self.epsilon),
-            _EXACT.subtract(budget.delta, self.delta),
-        )
-
     def __str__(self) -> str:
         return f"epsilon {self.epsilon}, delta {self.delta}"
 
 
 @dataclass(frozen=True)
-class Left:
-    """What remains of a budget.
+class Amounts:
+    """What a ledger's composition adds up, each by its name: epsilon and delta, or a filter's own.
 
     Examples
     --------
-    >>> Spent().left_of(Budget(0.5))
-    Left(epsilon=0.5, delta=0)
+    >>> spent = Amounts({"epsilon": Decimal("0.1"), "delta": Decimal(0)})
+    >>> print(spent + spent)
+    epsilon 0.2, delta 0
+    """
+
+    by_name: Mapping[str, Decimal]
+
+    def __add__(self, more: Amounts) -> Amounts:
+        return self._with(_EXACT.add, more)
+
+    def __sub__(self, less: Amounts) -> Amounts:
+        return self._with(_EXACT.subtract, less)
+
+    def _with(self, exactly: Callable[[Decimal, Decimal], Decimal], other: Amounts) -> Amounts:
+        return Amounts({name: exactly(x, other.by_name[name]) for name, x in self.by_name.items()})
+
+    def within(self, limits: Amounts) -> bool:
+        return all(x <= limits.by_name[name] for name, x in self.by_name.items())
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name.replace('_', ' ')} {x}" for name, x in self.by_name.items())
+
+
+@dataclass(frozen=True)
+class Left:
+    """What one more release may cost: any that alone costs no more than this still fits.
+
+    Where a filter adds up (`composition="rdp"` or `"gdp"`), Gaussian releases and leases that cost
+    more than this alone may fit, too.
     """
 
     epsilon: Decimal

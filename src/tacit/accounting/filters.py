@@ -1,0 +1,355 @@
+"""How the releases of a ledger add up: exact sums, or a fully adaptive filter.
+
+A ledger is created with one of three compositions. Each says which amounts a release adds, computed
+from what the ledger records of it, and how much of each the budget allows. A release is allowed
+while every sum stays within its limit, however it was chosen. PROOFS-FILTERS.md says why.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from scipy.special import log_expit, ndtri_exp
+
+from tacit.accounting.gaussian import bisect, gaussian_delta, gaussian_mu
+from tacit.accounting.pairs import (
+    Composition,
+    GaussianStep,
+    Part,
+    Pure,
+    Ranged,
+    compositions,
+    is_shift,
+)
+from tacit.accounting.plans import parts_of
+from tacit.accounting.pld import pld_epsilon, privacy_profile
+from tacit.accounting.rdp import renyi
+from tacit.spec.budget import Amounts, Budget, Left, delta_of, round_down, round_up
+from tacit.spec.errors import BudgetError, LedgerError
+from tacit.spec.plan import Plan
+from tacit.spec.schema import Neighbours
+
+CompositionName = Literal["basic", "rdp", "gdp"]
+_RESERVED = 0.1  # of delta, for what is not divergence or mu: extra deltas
+_GRID = 2.0**-10  # of epsilon, twice that for what grids of sampled or Gaussian noise lose
+_LEAK = 2.0**-17  # of delta, for the tail of one lease
+_LARGEST_EPSILON = 500.0  # beyond it the far tails of the discrete noise would matter
+_ROUNDING = 1e-9  # relative; far more than the arithmetic here can lose
+_EACH = 1e-12  # absolute, for each step; more than a divergence by quadrature can lose
+_POINTS = 1024  # at which the profile of a lease is compared with that of Gaussian noise
+_TAILS = (1.0, 0.75, 0.5, 0.25, 0.05)  # powers of the leak: deltas at which profiles are exact
+
+
+class Accountant(Protocol):
+    """What a ledger adds up. `facts` are fixed at its creation and written down there."""
+
+    @property
+    def facts(self) -> dict[str, Any]: ...
+
+    @property
+    def names(self) -> tuple[str, ...]: ...
+
+    def cost(self, alone: Budget, event: Mapping[str, Any]) -> Amounts:
+        """What a release adds, given what it would cost alone and what is recorded of it."""
+        ...
+
+    def limits(self, budget: Budget) -> Amounts: ...
+
+    def left(self, spent: Amounts, budget: Budget) -> Left: ...
+
+
+def accountant(
+    pins: Mapping[str, Any], budget: Budget, facts: Mapping[str, Any] | None = None
+) -> Accountant:
+    """The accountant of a new ledger, or of one whose first entry has these facts."""
+    neighbours = pins.get("neighbours", "")
+    match pins["composition"]:
+        case "basic":
+            return Basic()
+        case "rdp" | "gdp" if not (0 < budget.delta and budget.epsilon <= _LARGEST_EPSILON):
+            raise BudgetError(
+                f'Expected a delta > 0 and an epsilon of at most {_LARGEST_EPSILON:g} for '
+                f'composition="rdp" or "gdp", for example Budget(1, 1e-6), got {budget}.'
+            )
+        case "rdp":
+            order = _best_order(budget) if facts is None else float(facts["order"])
+            return RenyiFilter(neighbours, order)
+        case "gdp":
+            leak = round_down(float(budget.delta) * _LEAK)
+            return GaussianFilter(neighbours, leak if facts is None else delta_of(facts["leak"]))
+        case other:
+            raise BudgetError(f'Expected composition={other!r} to be "basic", "rdp" or "gdp".')
+
+
+@dataclass(frozen=True)
+class Basic:
+    """Sums of epsilon and of delta, in exact decimals."""
+
+    facts = dict[str, Any]()
+    names = ("epsilon", "delta")
+
+    def cost(self, alone: Budget, event: Mapping[str, Any]) -> Amounts:
+        return Amounts({"epsilon": alone.epsilon, "delta": alone.delta})
+
+    def limits(self, budget: Budget) -> Amounts:
+        return self.cost(budget, {})
+
+    def left(self, spent: Amounts, budget: Budget) -> Left:
+        return Left(**(self.limits(budget) - spent).by_name)
+
+
+@dataclass(frozen=True)
+class RenyiFilter:
+    """Sums of Renyi divergences at one order, and of the deltas that they leave out.
+
+    Formal guarantee: all releases together are (epsilon, delta)-private, however adaptively they
+    and their costs were chosen (Feldman and Zrnic 2021). The order is that of the ledger's first
+    budget, for ever: which order would be best depends on the answers.
+    """  # proof: filter-renyi
+
+    neighbours: Neighbours
+    order: float
+    names = ("divergence", "extra_delta")
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        return {"order": self.order}
+
+    def cost(self, alone: Budget, event: Mapping[str, Any]) -> Amounts:
+        match event:
+            case {"plan": plan}:
+                parts, losses = parts_of(Plan.from_dict(plan))
+                return self._amounts(_renyi_of_parts(parts, self.neighbours, self.order, *losses))
+            case {"dominated_by": {"gaussian": mu}}:  # discrete Gaussian noise has no more
+                return self._amounts(self.order * mu**2 / 2)
+            case {"dominated_by": {"bounded_range": epsilon, "draws": draws}}:
+                return self._amounts(draws * _renyi(Ranged(epsilon), self.order))
+            case _:  # proof: filter-extra-delta
+                return self._amounts(_renyi(Pure(float(alone.epsilon)), self.order), alone.delta)
+
+    def _amounts(self, divergence: float, extra: Decimal = Decimal(0)) -> Amounts:
+        return Amounts({"divergence": _up(divergence), "extra_delta": extra})
+
+    def limits(self, budget: Budget) -> Amounts:
+        divergence = _largest_divergence(self.order, budget)
+        return Amounts(
+            {"divergence": round_down(divergence, 9), "extra_delta": _reserve(budget, 0.0)}
+        )
+
+    def left(self, spent: Amounts, budget: Budget) -> Left:
+        return _left(self, spent, budget)
+
+
+@dataclass(frozen=True)
+class GaussianFilter:
+    """Sums of mu^2, of the deltas that they leave out, and of what grids lose.
+
+    Formal guarantee: all releases together are (epsilon, delta)-private, however adaptively they
+    and their costs were chosen: they tell data sets apart no better than one Gaussian release with
+    mu^2 the sum. `leak` is the delta that a lease of sampled steps may leave out of its mu.
+    """  # proof: filter-gaussian
+
+    neighbours: Neighbours
+    leak: Decimal
+    names = ("mu_squared", "extra_delta", "grid_loss")
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        return {"leak": str(self.leak)}
+
+    def cost(self, alone: Budget, event: Mapping[str, Any]) -> Amounts:
+        match event:
+            case {"plan": plan}:
+                parts, losses = parts_of(Plan.from_dict(plan))
+                mu_squared, leak = _gaussian_of_parts(parts, self.neighbours, float(self.leak))
+                return self._amounts(mu_squared, self.leak if leak else Decimal(0), *losses)
+            case {"dominated_by": {"gaussian": mu, "grid_loss": loss}}:
+                return self._amounts(mu**2, Decimal(0), loss)
+            case {"dominated_by": {"bounded_range": epsilon, "draws": draws}}:
+                return self._amounts(draws * ranged_mu(epsilon) ** 2)
+            case _:  # proof: filter-extra-delta
+                return self._amounts(pure_mu(float(alone.epsilon)) ** 2, alone.delta)
+
+    def _amounts(
+        self, mu_squared: float, extra: Decimal = Decimal(0), *losses: float
+    ) -> Amounts:
+        loss = _up(math.fsum(losses)) if losses else Decimal(0)
+        return Amounts({"mu_squared": _up(mu_squared), "extra_delta": extra, "grid_loss": loss})
+
+    def limits(self, budget: Budget) -> Amounts:
+        loss = float(budget.epsilon) * _GRID
+        return Amounts(
+            {
+                "mu_squared": round_down(_largest_mu(budget) ** 2 * (1 - _ROUNDING), 9),
+                "extra_delta": _reserve(budget, loss),
+                "grid_loss": round_down(loss, 9),
+            }
+        )
+
+    def left(self, spent: Amounts, budget: Budget) -> Left:
+        return _left(self, spent, budget)
+
+
+def check_charge(ledger: Accountant, entry: Mapping[str, Any]) -> None:
+    """Refuse an entry that charged less than its own event costs."""
+    alone = Budget(entry["epsilon"], entry["delta"])
+    cost = ledger.cost(alone, entry["event"]).by_name
+    if any(cost[name] > Decimal(entry[name]) * Decimal("1.000001") for name in ledger.names):
+        raise LedgerError(f"Entry {entry['entry']} of the ledger charged less than it costs.")
+
+
+def pure_mu(epsilon: float) -> float:
+    """mu of epsilon-private releases: randomised response is the hardest of them to bound."""
+    # proof: filter-pure. No more than the tangent at 0, where doubles would cancel.
+    return min(math.sqrt(math.pi / 2) * epsilon, -2 * float(ndtri_exp(log_expit(-epsilon))))
+
+
+def ranged_mu(epsilon: float) -> float:
+    """mu of a draw of bounded range epsilon: that of releases that are epsilon/2-private."""
+    return pure_mu(epsilon / 2)  # proof: filter-range
+
+
+def _up(value: float) -> Decimal:
+    return round_up(value * (1 + _ROUNDING), 9)
+
+
+def _split(budget: Budget, loss: float) -> tuple[float, float]:
+    """Delta for the divergence and delta for what is left out, fixed before any release."""
+    # proof: filter-extra-delta. Moving delta between them as answers come in is not covered.
+    delta = float(budget.delta) * math.exp(-loss) * (1 - _ROUNDING)
+    return (1 - _RESERVED) * delta, _RESERVED * delta
+
+
+def _reserve(budget: Budget, loss: float) -> Decimal:
+    return round_down(_split(budget, loss)[1], 9)
+
+
+def _left(ledger: Accountant, spent: Amounts, budget: Budget) -> Left:
+    """The largest pure epsilon that still fits, and the delta that may be added to it."""
+    left = ledger.limits(budget) - spent
+
+    def fits(x: float) -> bool:
+        return ledger.cost(Budget(round_down(1 / x)), {}).within(left)
+
+    largest, least = float(budget.epsilon), 1e-9
+    nothing = not fits(1 / least)
+    epsilon = Decimal(0) if nothing else round_down(1 / bisect(fits, 1 / largest, 2 / largest, 1e-6))
+    return Left(epsilon, max(left.by_name["extra_delta"], Decimal(0)))
+
+
+# One order
+
+
+def _largest_divergence(order: float, budget: Budget) -> float:
+    """The Renyi divergence at an order that is (epsilon, delta)-private.
+
+    Canonne, Kamath and Steinke (2020), Proposition 12, solved for the divergence.
+    """  # proof: filter-renyi
+    delta, _ = _split(budget, 0.0)
+    spread = (math.log(delta) + math.log(order)) / (order - 1)
+    return (float(budget.epsilon) - math.log1p(-1 / order) + spread) * (1 - _ROUNDING)
+
+
+def _best_order(budget: Budget) -> float:
+    """The order at which Gaussian noise, whose divergence is in proportion to it, fares best.
+
+    Whole from 3 on: sampling without replacement has no bound at others.
+    """
+    orders = [1.1, 1.25, 1.5, 1.75, 2.0, 2.5, *map(float, range(3, 100))]
+    orders += [float(round(100 * 1.01**k)) for k in range(1400)]
+    return max(orders, key=lambda order: _largest_divergence(order, budget) / order)
+
+
+def _renyi(pair: Any, order: float) -> float:
+    """The divergence at an order; that at the next whole one, where it is known, bounds it."""
+    return float(renyi(pair, (order, float(math.ceil(order)))).min())
+
+
+@lru_cache(maxsize=256)
+def _renyi_of_parts(
+    parts: tuple[Part, ...], neighbours: Neighbours, order: float, *losses: float
+) -> float:
+    """The divergence of all steps of a lease, in the worse direction."""
+    sampled = any(isinstance(step, GaussianStep) and step.rate < 1 for step, _ in parts)
+    # proof: filter-grid. Of steps that everyone takes part in, a grid loses nothing.
+    more = math.fsum(losses) * (2 * order - 1) / (order - 1) if sampled else 0.0
+
+    def total(composition: Composition) -> float:
+        return math.fsum(n * (_renyi(pair, order) + _EACH) for pair, n in composition)
+
+    return more + min(max(map(total, sides)) for sides in compositions(parts, neighbours))
+
+
+# Sums of mu^2
+
+
+@lru_cache(maxsize=256)
+def _largest_mu(budget: Budget) -> float:
+    loss = float(budget.epsilon) * _GRID
+    delta, _ = _split(budget, loss)
+    return gaussian_mu(float(budget.epsilon) - 2 * loss, delta)  # proof: filter-grid
+
+
+@lru_cache(maxsize=256)
+def _gaussian_of_parts(
+    parts: tuple[Part, ...], neighbours: Neighbours, leak: float
+) -> tuple[float, bool]:
+    """The sum of mu^2 of the steps of a lease, and whether that leaves out the delta `leak`."""
+    closed, gaussian = 0.0, []
+    for step, count in parts:
+        match step:
+            case Pure(epsilon=epsilon):
+                closed += count * pure_mu(epsilon) ** 2
+            case Ranged(epsilon=epsilon):
+                closed += count * ranged_mu(epsilon) ** 2
+            case GaussianStep():
+                gaussian.append((step, count))
+    found = []
+    for sides in compositions(tuple(gaussian), neighbours):
+        shifts = max(math.fsum(n * p.mu**2 for p, n in side if is_shift(p)) for side in sides)
+        rest = tuple(tuple(item for item in side if not is_shift(item[0])) for side in sides)
+        mu = dominating_mu(rest, leak) if any(rest) else 0.0
+        found.append((closed + shifts + mu**2, any(map(bool, rest))))
+    return min(found)
+
+
+@lru_cache(maxsize=256)
+def dominating_mu(sides: tuple[Composition, ...], leak: float) -> float:
+    """The least mu for which Gaussian noise, with a leak, is no harder to tell than the steps.
+
+    `sides` are the compositions in both directions. Their profile is at most leak + (1 - leak) times
+    that of a Gaussian at every epsilon >= 0: between two points of a grid both fall, so the one is
+    taken at the lower and the other at the upper point.
+    """  # proof: filter-profile
+    mu = 0.0
+    for side in filter(None, sides):
+        end = pld_epsilon(side, leak)
+        if end > _LARGEST_EPSILON:
+            raise BudgetError(f"Expected more noise or fewer steps: epsilon {end:.3g}.")
+        # Each is a bound at every epsilon, and a good one near its own delta.
+        curves = [privacy_profile(side, leak**part) for part in _TAILS]
+        points = np.linspace(0.0, end, _POINTS)
+        for low, high in zip(points, points[1:]):
+            so_far = gaussian_delta(mu, high) * (1 - _ROUNDING) if mu else 0.0
+            found = []
+            for curve in curves:
+                found.append((curve(low) - leak) / (1 - leak))
+                if found[-1] <= so_far:
+                    curves.sort(key=lambda other: other is not curve)  # the best at the next point
+                    break
+            else:
+                mu = _mu_that_reaches(min(found) * (1 + 2 * _ROUNDING), high)
+    return mu * (1 + _ROUNDING)
+
+
+def _mu_that_reaches(delta: float, epsilon: float) -> float:
+    """The least mu of Gaussian noise with at least this delta."""
+    return bisect(lambda mu: gaussian_delta(mu, epsilon) >= delta, 1e-9, 1.0, 1e-10)
+
+
