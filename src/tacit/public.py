@@ -71,9 +71,14 @@ class Public:
         return calibrated(self._answers.resolve(query, self._schema), mechanism).cost
 
     def event(self, query: Query, mechanism: Mechanism) -> dict[str, Any]:
-        """What a wall would write into its ledger about a release."""
+        """The facts of a release, as a wall's certificate would have them."""
         answer = self._answers.resolve(query, self._schema)
         return describe(answer, law_of(answer, mechanism))
+
+    def recorded(self, query: Query, mechanism: Mechanism) -> dict[str, Any]:
+        """What a wall would write into its ledger about a release."""
+        calibration = calibrated(self._answers.resolve(query, self._schema), mechanism)
+        return calibration.recorded(self.event(query, mechanism))
 
     def release(self, query: Query, mechanism: Mechanism, *, name: str | None = None) -> Release:
         """Answer a query with the wall's noise law, or none."""

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
+from typing import Any
 
 from tacit.accounting.gaussian import gaussian_epsilon, gaussian_mu
 from tacit.spec.budget import Budget, round_up
@@ -63,6 +64,11 @@ class Calibration:
     accountant: str
     assumptions: tuple[str, ...] = ()
     dominated_by: Mapping[str, float] = field(default_factory=dict)
+
+    def recorded(self, event: Mapping[str, Any]) -> dict[str, Any]:
+        """The facts of a release, for the ledger: with what dominates it, where that is known."""
+        more = {"dominated_by": dict(self.dominated_by)} if self.dominated_by else {}
+        return {**event, **more}
 
 
 def calibrate(mechanism: Laplace | Gaussian, sensitivity: Sensitivity) -> Calibration:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -30,11 +31,13 @@ from tacit.accounting.pairs import (
 from tacit.accounting.plans import parts_of
 from tacit.accounting.pld import pld_epsilon, privacy_profile
 from tacit.accounting.rdp import renyi
-from tacit.spec.budget import Amounts, Budget, Left, delta_of, round_down, round_up
+from tacit.spec.budget import Amounts, Budget, Left, decimal, delta_of, round_down, round_up
+from tacit.spec.checks import number
 from tacit.spec.errors import BudgetError, LedgerError
 from tacit.spec.plan import Plan
 from tacit.spec.schema import Neighbours
 
+BASIC = {"composition": "basic"}  # the pin of ledgers that do not say
 CompositionName = Literal["basic", "rdp", "gdp"]
 _RESERVED = 0.1  # of delta, for what is not divergence or mu: extra deltas
 _GRID = 2.0**-10  # of epsilon, twice that for what grids of sampled or Gaussian noise lose
@@ -42,6 +45,7 @@ _LEAK = 2.0**-17  # of delta, for the tail of one lease
 _LARGEST_EPSILON = 500.0  # beyond it the far tails of the discrete noise would matter
 _ROUNDING = 1e-9  # relative; far more than the arithmetic here can lose
 _EACH = 1e-12  # absolute, for each step; more than a divergence by quadrature can lose
+_ALIKE = Decimal("1.000001")  # what other versions of numerical libraries may differ in
 _POINTS = 1024  # at which the profile of a lease is compared with that of Gaussian noise
 _TAILS = (1.0, 0.75, 0.5, 0.25, 0.05)  # powers of the leak: deltas at which profiles are exact
 
@@ -72,14 +76,14 @@ def accountant(
     match pins["composition"]:
         case "basic":
             return Basic()
-        case "rdp" | "gdp" if not (0 < budget.delta and budget.epsilon <= _LARGEST_EPSILON):
+        case "rdp" | "gdp" if not (budget.delta > 0 and budget.epsilon <= _LARGEST_EPSILON):
             raise BudgetError(
-                f'Expected a delta > 0 and an epsilon of at most {_LARGEST_EPSILON:g} for '
+                f"Expected a delta > 0 and an epsilon of at most {_LARGEST_EPSILON:g} for "
                 f'composition="rdp" or "gdp", for example Budget(1, 1e-6), got {budget}.'
             )
         case "rdp":
             order = _best_order(budget) if facts is None else float(facts["order"])
-            return RenyiFilter(neighbours, order)
+            return RenyiFilter(neighbours, number(order, "order", 1.01, 1e9, error=BudgetError))
         case "gdp":
             leak = round_down(float(budget.delta) * _LEAK)
             return GaussianFilter(neighbours, leak if facts is None else delta_of(facts["leak"]))
@@ -91,8 +95,11 @@ def accountant(
 class Basic:
     """Sums of epsilon and of delta, in exact decimals."""
 
-    facts = dict[str, Any]()
     names = ("epsilon", "delta")
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        return {}
 
     def cost(self, alone: Budget, event: Mapping[str, Any]) -> Amounts:
         return Amounts({"epsilon": alone.epsilon, "delta": alone.delta})
@@ -176,9 +183,7 @@ class GaussianFilter:
             case _:  # proof: filter-extra-delta
                 return self._amounts(pure_mu(float(alone.epsilon)) ** 2, alone.delta)
 
-    def _amounts(
-        self, mu_squared: float, extra: Decimal = Decimal(0), *losses: float
-    ) -> Amounts:
+    def _amounts(self, mu_squared: float, extra: Decimal = Decimal(0), *losses: float) -> Amounts:
         loss = _up(math.fsum(losses)) if losses else Decimal(0)
         return Amounts({"mu_squared": _up(mu_squared), "extra_delta": extra, "grid_loss": loss})
 
@@ -196,12 +201,21 @@ class GaussianFilter:
         return _left(self, spent, budget)
 
 
-def check_charge(ledger: Accountant, entry: Mapping[str, Any]) -> None:
-    """Refuse an entry that charged less than its own event costs."""
-    alone = Budget(entry["epsilon"], entry["delta"])
-    cost = ledger.cost(alone, entry["event"]).by_name
-    if any(cost[name] > Decimal(entry[name]) * Decimal("1.000001") for name in ledger.names):
-        raise LedgerError(f"Entry {entry['entry']} of the ledger charged less than it costs.")
+def charged(adds_up: Accountant, entry: Mapping[str, Any]) -> Amounts:
+    """What an entry charged; there are no refunds."""
+    amounts = {name: decimal(entry[name], name) for name in adds_up.names}
+    if min(amounts.values()) < 0:
+        raise BudgetError(f"Expected amounts >= 0, got {amounts}.")
+    return Amounts(amounts)
+
+
+def check_charge(adds_up: Accountant, seq: int, entry: Mapping[str, Any]) -> None:
+    """Refuse an entry that charged less than what is recorded of its release costs."""
+    if entry["kind"] == "charge":
+        cost = adds_up.cost(Budget(entry["epsilon"], entry["delta"]), entry["event"]).by_name
+        paid = charged(adds_up, entry).by_name
+        if any(cost[name] > paid[name] * _ALIKE for name in adds_up.names):
+            raise LedgerError(f"Entry {seq} of the ledger charged less than its release costs.")
 
 
 def pure_mu(epsilon: float) -> float:
@@ -239,7 +253,9 @@ def _left(ledger: Accountant, spent: Amounts, budget: Budget) -> Left:
 
     largest, least = float(budget.epsilon), 1e-9
     nothing = not fits(1 / least)
-    epsilon = Decimal(0) if nothing else round_down(1 / bisect(fits, 1 / largest, 2 / largest, 1e-6))
+    epsilon = (
+        Decimal(0) if nothing else round_down(1 / bisect(fits, 1 / largest, 2 / largest, 1e-6))
+    )
     return Left(epsilon, max(left.by_name["extra_delta"], Decimal(0)))
 
 
@@ -323,9 +339,9 @@ def _gaussian_of_parts(
 def dominating_mu(sides: tuple[Composition, ...], leak: float) -> float:
     """The least mu for which Gaussian noise, with a leak, is no harder to tell than the steps.
 
-    `sides` are the compositions in both directions. Their profile is at most leak + (1 - leak) times
-    that of a Gaussian at every epsilon >= 0: between two points of a grid both fall, so the one is
-    taken at the lower and the other at the upper point.
+    `sides` are the compositions in both directions. Their profile is at most leak + (1 - leak)
+    times that of a Gaussian at every epsilon >= 0: between two points of a grid both fall, so the
+    one is taken at the lower and the other at the upper point.
     """  # proof: filter-profile
     mu = 0.0
     for side in filter(None, sides):
@@ -335,7 +351,7 @@ def dominating_mu(sides: tuple[Composition, ...], leak: float) -> float:
         # Each is a bound at every epsilon, and a good one near its own delta.
         curves = [privacy_profile(side, leak**part) for part in _TAILS]
         points = np.linspace(0.0, end, _POINTS)
-        for low, high in zip(points, points[1:]):
+        for low, high in pairwise(points):
             so_far = gaussian_delta(mu, high) * (1 - _ROUNDING) if mu else 0.0
             found = []
             for curve in curves:
@@ -351,5 +367,3 @@ def dominating_mu(sides: tuple[Composition, ...], leak: float) -> float:
 def _mu_that_reaches(delta: float, epsilon: float) -> float:
     """The least mu of Gaussian noise with at least this delta."""
     return bisect(lambda mu: gaussian_delta(mu, epsilon) >= delta, 1e-9, 1.0, 1e-10)
-
-

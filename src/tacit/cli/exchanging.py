@@ -29,7 +29,8 @@ def release(
         raise FileError(f"Cannot write {output}: its folder does not exist. Nothing was spent.")
     if output.is_dir():
         raise FileError(f"Cannot write {output}: it is a folder. Nothing was spent.")
-    wall = Wall(study.source, study.schema, budget=study.budget, ledger=study.ledger)
+    terms = {"budget": study.budget, "ledger": study.ledger, "composition": study.composition}
+    wall = Wall(study.source, study.schema, **terms)
     made = release_analysis(analysis, wall)
     try:
         made.save(output)

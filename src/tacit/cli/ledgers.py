@@ -45,7 +45,15 @@ def show(path: LedgerPath) -> None:
     unit, rows = chain.pins.get("unit"), chain.pins.get("max_rows_per_unit")
     protected = "one row" if unit is None else f"{unit} ({rows} rows each)"
     out.print(f"Protects {protected}, neighbours {chain.pins.get('neighbours')}")
-    out.print(f"Budget: {chain.limit}\nSpent:  {chain.spent}\nLeft:   {chain.left}")
+    out.print(f"Budget: {chain.limit}\nSpent:  {chain.alone}\nLeft:   {chain.left}")
+    composition = chain.pins["composition"]
+    if composition != "basic":
+        facts = ", ".join(f"{name} {value}" for name, value in chain.adds_up.facts.items())
+        out.print(
+            f"Added up by composition={composition!r} ({facts}): {chain.spent}\n"
+            f"of {chain.adds_up.limits(chain.limit)}. "
+            "Spent is what releases cost alone, added up; what is left is for one release alone."
+        )
     out.print(f"Head:   {chain.head}")
 
 
@@ -83,6 +91,10 @@ def verify(
             raise FileError(f"{against} names no ledger: it is a certificate of public data.")
     chain = Ledger(path).verify(mark)
     out.print(f"The chain of {chain.seq} entries holds; head {chain.head}")
+    charged = (
+        f"What was charged covers what is recorded, by composition={chain.pins['composition']!r}"
+    )
+    out.print(f"{charged}: {chain.spent} of {chain.adds_up.limits(chain.limit)}.")
     if mark is not None:
         out.print(f"Entry {mark.entry} of the certificate is in it.")
 

@@ -106,6 +106,8 @@ def print_prices(study: Study, planned: StudyPlan) -> None:
         table.add_row(*map(Text, cells))
     out.print(table)
     out.print(f"To pay now: {planned.due}. Left in the budget: {planned.left}.\n")
+    if study.composition != "basic":
+        out.print(f"{planned.filtered}\n")
     for doubt in doubts(study.budget):
         warning_line(doubt)
 
@@ -151,7 +153,8 @@ def _run(study: Study, chosen: Sequence[Analysis], truth: Truth) -> None:
     from tacit.study.price import plan_study
     from tacit.wall import Ledger, Wall
 
-    wall = Wall(study.source, study.schema, budget=study.budget, ledger=study.ledger)
+    terms = {"budget": study.budget, "ledger": study.ledger, "composition": study.composition}
+    wall = Wall(study.source, study.schema, **terms)
     ledger = Ledger(study.ledger)
     planned = plan_study(study, chosen, ledger.read(), lambda: wall.n_units)
     planned.check()

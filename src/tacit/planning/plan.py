@@ -24,13 +24,15 @@ from tacit.spec.wire import digest
 
 
 class Price(NamedTuple):
-    """What one payment costs, and the digest of what is asked by which a ledger knows it.
+    """What one payment costs alone, and the digest of what is asked by which a ledger knows it.
 
-    `question` is None where what is asked follows from earlier answers.
+    `question` is None where what is asked follows from earlier answers. `event` is what a ledger
+    would record, from which its composition has what the payment adds.
     """
 
     cost: Budget
     question: str | None
+    event: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ class FitPlan:
     method
         The method that `how` stands for, with its options.
     cost
-        What all payments cost together.
+        What all payments cost, each alone, added up.
     steps
         The number of questions.
     noise
@@ -215,12 +217,14 @@ def planned(method: Any, task: Task, how: How) -> FitPlan:
 def _price(payment: Once | Plan, query: Query, empty: Public) -> Price:
     if isinstance(payment, Once):
         cost, event = empty.price(query, payment.mechanism), empty.event(query, payment.mechanism)
-        return Price(cost, digest([event, str(cost), asked_of(query, empty.schema)]))
+        question = digest([event, str(cost), asked_of(query, empty.schema)])
+        return Price(cost, question, empty.recorded(query, payment.mechanism))
     if any(isinstance(steps.mechanism, Exact) for steps in payment.steps):
         raise ModelError("Exact() has no price: only tacit.Public accepts it.")
     spent, _ = plan_epsilon(payment, empty.schema.neighbours)
     cost = Budget(round_up(max(spent, 1e-9)), payment.delta)
-    return Price(cost, digest([{"plan": payment.to_dict()}, str(cost)]))
+    event = {"plan": payment.to_dict()}
+    return Price(cost, digest([event, str(cost)]), event)
 
 
 def _tier(query: Query) -> str:

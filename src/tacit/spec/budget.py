@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, Inexact, InvalidOperation
 
 from tacit.spec.checks import set_fields
@@ -96,6 +96,11 @@ class Budget:
     def _repr_html_(self) -> str:
         return facts_html("Budget", {"epsilon": self.epsilon, "delta": self.delta})
 
+    @property
+    def texts(self) -> dict[str, str]:
+        """Exact decimals, as a ledger keeps them."""
+        return {"epsilon": str(self.epsilon), "delta": str(self.delta)}
+
     def split(self, parts: int) -> Budget:
         """One of `parts` equal shares, rounded down so that together they fit."""
         if parts < 1:
@@ -129,7 +134,16 @@ class Amounts:
     epsilon 0.2, delta 0
     """
 
-    by_name: Mapping[str, Decimal]
+    by_name: Mapping[str, Decimal] = field(default_factory=dict)
+
+    @classmethod
+    def none(cls, names: Iterable[str]) -> Amounts:
+        return cls(dict.fromkeys(names, Decimal(0)))
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """Exact decimals, as a ledger keeps them."""
+        return {name: str(x) for name, x in self.by_name.items()}
 
     def __add__(self, more: Amounts) -> Amounts:
         return self._with(_EXACT.add, more)

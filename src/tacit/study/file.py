@@ -13,6 +13,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from tacit.accounting.filters import CompositionName
 from tacit.fitting import How, fit, resolve
 from tacit.methods import METHODS, Statistics
 from tacit.methods.method import Once, Task
@@ -70,7 +71,7 @@ class Study:
 
     Results are written to a folder of the study's own, `<output folder>/<name of the file>`, so
     that several studies may share an output folder. `planning` is the table [plan], for
-    `tacit plan`: public guesses.
+    `tacit plan`: public guesses. `composition` is how the ledger adds up.
     """
 
     source: Path | CSV
@@ -80,6 +81,7 @@ class Study:
     analyses: tuple[Analysis, ...]
     output: Path
     planning: Mapping[str, Any] = field(default_factory=dict)
+    composition: CompositionName = "basic"
 
     @classmethod
     def load(cls, path: str | Path) -> Study:
@@ -95,7 +97,7 @@ class Study:
         where = path.parent
         _check(facts, "the study", {"data", "schema", "budget", "analysis"}, {"output", "plan"})
         _check(facts["data"], "[data]", {"source", "ledger"}, set(_HOW_TO_READ))
-        _check(facts["budget"], "[budget]", {"epsilon"}, {"delta"})
+        _check(facts["budget"], "[budget]", {"epsilon"}, {"delta", "composition"})
         _check(facts.get("output", {}), "[output]", set(), {"folder"})
         _check(facts.get("plan", {}), "[plan]", set(), {*PLANNING})
         if not isinstance(facts["analysis"], list) or not facts["analysis"]:
@@ -109,7 +111,8 @@ class Study:
             source=_source(where, facts["data"]),
             ledger=where / str(facts["data"]["ledger"]),
             schema=_schema(facts["schema"]),
-            budget=Budget(**facts["budget"]),
+            budget=Budget(facts["budget"]["epsilon"], facts["budget"].get("delta", 0)),
+            composition=facts["budget"].get("composition", "basic"),
             analyses=analyses,
             output=where / str(facts.get("output", {}).get("folder", "results")) / path.stem,
             planning=_planning(facts.get("plan", {}), where),

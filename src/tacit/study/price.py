@@ -7,11 +7,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tacit.accounting.filters import Accountant, accountant
 from tacit.fitting import resolve
 from tacit.methods.method import Task
 from tacit.methods.run import name_of_payment, seed_of
 from tacit.planning.plan import FitPlan, needs_units, planned, without_rows
-from tacit.spec.budget import Budget, Left, Spent
+from tacit.spec.budget import Amounts, Budget, Left, Spent
 from tacit.spec.errors import LedgerError, OverBudgetError, TacitError
 from tacit.spec.schema_changes import changed_since, schema_changes
 from tacit.study.file import Analysis, Study
@@ -27,6 +28,7 @@ class PlannedAnalysis:
     analysis: Analysis
     plan: FitPlan
     due: Spent
+    adds: Amounts  # to what its ledger adds up
 
     @property
     def name(self) -> str:
@@ -46,15 +48,18 @@ class StudyPlan:
     ----------
     analyses
         In the study's order.
-    left
-        What the ledger has left, or the study's budget where there is no ledger yet.
+    spent, limit, adds_up
+        What the ledger says, or would say if it were made now.
     """
 
     analyses: tuple[PlannedAnalysis, ...]
-    left: Left
+    spent: Amounts
+    limit: Budget
+    adds_up: Accountant
 
     @property
     def due(self) -> Spent:
+        """What is to be paid now costs alone, added up."""
         total = Spent()
         for each in self.analyses:
             if each.due.epsilon > 0:
@@ -63,15 +68,28 @@ class StudyPlan:
 
     def check(self) -> None:
         """Refuse what cannot be paid as a whole, before any of it is."""
-        due, left = self.due, self.left
-        if due.epsilon > left.epsilon or due.delta > left.delta:
-            raise OverBudgetError(str(due), str(left))
+        adds, left = self._adds, self.adds_up.limits(self.limit) - self.spent
+        if not adds.within(left):
+            raise OverBudgetError(str(adds), str(left))
+
+    @property
+    def left(self) -> Left:
+        return self.adds_up.left(self.spent, self.limit)
 
     @property
     def after(self) -> Left:
         """What would be left."""
-        left, due = self.left, self.due
-        return Left(left.epsilon - due.epsilon, left.delta - due.delta)
+        return self.adds_up.left(self.spent + self._adds, self.limit)
+
+    @property
+    def filtered(self) -> str:
+        """What is to be paid now and what is left, as the ledger's filter adds up."""
+        left = self.adds_up.limits(self.limit) - self.spent
+        return f"Added up by its filter: to pay now {self._adds}; left {left}."
+
+    @property
+    def _adds(self) -> Amounts:
+        return sum((each.adds for each in self.analyses), Amounts.none(self.adds_up.names))
 
 
 def plan_study(
@@ -91,13 +109,22 @@ def plan_study(
     n_units
         Called for the number of units where a method's plan depends on it and it is not public.
     """
-    left = Spent().left_of(study.budget) if chain is None else chain.left
-    found = [_planned(study, analysis, chain, n_units) for analysis in analyses]
-    return StudyPlan(tuple(found), left)
+    if chain is None:
+        terms = {"neighbours": study.schema.neighbours, "composition": study.composition}
+        adds_up, limit = accountant(terms, study.budget), study.budget
+        spent = Amounts.none(adds_up.names)
+    else:
+        adds_up, limit, spent = chain.adds_up, chain.limit, chain.spent
+    found = [_planned(study, analysis, chain, adds_up, n_units) for analysis in analyses]
+    return StudyPlan(tuple(found), spent, limit, adds_up)
 
 
 def _planned(
-    study: Study, analysis: Analysis, chain: Chain | None, n_units: Callable[[], int | None]
+    study: Study,
+    analysis: Analysis,
+    chain: Chain | None,
+    adds_up: Accountant,
+    n_units: Callable[[], int | None],
 ) -> PlannedAnalysis:
     with _named(analysis):
         method: Any = resolve(analysis.model, without_rows(study.schema), analysis.how)
@@ -107,12 +134,13 @@ def _planned(
         seed = seed_of(analysis.name, analysis.options.get("seed"))
         task = Task(analysis.model, study.schema, units, {**analysis.options}, seed=seed)
         plan = planned(method, task, analysis.how)
-        due, parts = Spent(), len(plan.payments)
+        due, adds, parts = Spent(), Amounts.none(adds_up.names), len(plan.payments)
         for paid, price in enumerate(plan.payments):
             name = name_of_payment(analysis.name, paid, parts)
             claim = None if chain is None or name is None else chain.claims.get(name)
             if claim is None:
                 due += price.cost
+                adds += adds_up.cost(price.cost, price.event)
             elif price.question is not None and claim.question != price.question:
                 assert chain is not None
                 new = schema_changes(chain.schema, study.schema)
@@ -121,7 +149,7 @@ def _planned(
                     f"The name {name!r} was used for a different question: choose another name "
                     f"for this analysis. Nothing was read or spent.{since}"
                 )
-        return PlannedAnalysis(analysis, plan, due)
+        return PlannedAnalysis(analysis, plan, due, adds)
 
 
 @contextmanager

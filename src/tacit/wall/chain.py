@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from tacit.spec.budget import Budget, Left, Spent
+from tacit.accounting.filters import BASIC, Accountant, Basic, accountant, charged
+from tacit.spec.budget import Amounts, Budget, Left, Spent
 from tacit.spec.certificate import LedgerMark
 from tacit.spec.errors import LedgerError
 
@@ -63,7 +64,9 @@ class Chain:
     schema: dict[str, Any] | None = None  # the one in force
     changes: dict[int, tuple[str, ...]] = field(default_factory=dict)  # of the schema, by entry
     budget: Budget | None = None
-    spent: Spent = field(default_factory=Spent)
+    adds_up: Accountant = field(default_factory=Basic)
+    spent: Amounts = field(default_factory=Amounts)  # as this ledger adds up
+    alone: Spent = field(default_factory=Spent)  # what the releases would cost alone, added up
     claims: dict[str, Claim] = field(default_factory=dict)  # by name
     answers: dict[str, Answered] = field(default_factory=dict)  # by name
 
@@ -84,7 +87,9 @@ class Chain:
         match entry["kind"]:
             case "created" if seq == 1:
                 self.budget = Budget(entry["epsilon"], entry["delta"])
-                self.ledger, self.pins = _text(entry["ledger"]), dict(entry["pins"].items())
+                self.ledger, self.pins = _text(entry["ledger"]), {**BASIC, **entry["pins"]}
+                self.adds_up = accountant(self.pins, self.budget, entry.get("filter"))
+                self.spent = Amounts.none(self.adds_up.names)
                 self.schema = None if entry["schema"] is None else dict(entry["schema"].items())
             case "schema" if seq > 1:
                 self.schema = dict(entry["schema"].items())
@@ -99,7 +104,8 @@ class Chain:
                     claim.mark = mark
                     claim.tokens.add(hash_)
                     self.claims[entry["name"]] = claim
-                self.spent += cost
+                self.spent += charged(self.adds_up, entry)
+                self.alone += cost
             case "takeover" if seq > 1:
                 self._unanswered(entry["name"]).tokens.add(hash_)
             case "opened" if seq > 1:
@@ -128,7 +134,7 @@ class Chain:
 
     @property
     def left(self) -> Left:
-        return self.spent.left_of(self.limit)
+        return self.adds_up.left(self.spent, self.limit)
 
     @property
     def mark(self) -> LedgerMark:

@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from tacit.accounting.filters import BASIC, accountant, check_charge
 from tacit.spec.budget import Budget
 from tacit.spec.certificate import Charge, LedgerMark, Stored
 from tacit.spec.errors import LedgerError, OverBudgetError
@@ -49,13 +50,14 @@ class Ledger:
 
         The schema may have changed since: the next charge records it.
         """
+        pins = {**BASIC, **pins}
         first = {
             "kind": "created",
             "ledger": secrets.token_hex(8),
-            "pins": dict(pins),
+            "pins": pins,
+            "filter": accountant(pins, budget).facts,
             "schema": None if schema is None else schema.to_dict(),
-            "epsilon": str(budget.epsilon),
-            "delta": str(budget.delta),
+            **budget.texts,
         }
         self._store.create(lambda connection: _insert(connection, 0, "", first))
         chain = self.read()
@@ -97,6 +99,8 @@ class Ledger:
                 raise LedgerError("The ledger is broken: a stored release is gone or twice there.")
             for name, body in stored:
                 _check_stored(body, chain.answers.get(name))
+            for seq, body, _ in connection.execute(_ALL_AFTER, (0,)).fetchall():
+                check_charge(chain.adds_up, seq, json.loads(body))
             if mark is not None:
                 whole = type(mark.entry) is int and 0 < mark.entry <= chain.seq
                 row = connection.execute(_ONE_HASH, (mark.entry if whole else 0,)).fetchone()
@@ -121,6 +125,9 @@ class Ledger:
         A charge under a name claims it. With `takeover`, a name that is charged but not answered
         may be answered again without a charge; the caller must return only what `keep` has stored.
         """
+        # Fixed by the first entry; computed before others wait, since a lease takes a second.
+        adds_up = (self._chain if self._chain.seq else self.read()).adds_up
+        amounts = adds_up.cost(cost, event)
         with self._transaction(_UNPAID) as connection:
             chain = self._advance(connection)
             new = self._changes(chain)
@@ -140,22 +147,14 @@ class Ledger:
                 if takeover:
                     taken = self._append(connection, {"kind": "takeover", "name": name})
                     return Charge(claim.mark, taken.head)
-            if not (chain.spent + cost).within(chain.limit):  # proof: budget
-                raise OverBudgetError(str(cost), str(chain.left))
+            left = chain.adds_up.limits(chain.limit) - chain.spent
+            if not amounts.within(left):  # proof: budget
+                raise OverBudgetError(str(amounts), str(left))
             if self._schema is not None and new:  # proof: schema-grows
                 facts = {"schema": self._schema.to_dict(), "changes": list(new)}
                 self._append(connection, {"kind": "schema", **facts})
-            mark = self._append(
-                connection,
-                {
-                    "kind": "charge",
-                    "name": name,
-                    "question": question,
-                    "epsilon": str(cost.epsilon),
-                    "delta": str(cost.delta),
-                    "event": dict(event),
-                },
-            )
+            paid = {"name": name, "question": question, **cost.texts, **amounts.texts}
+            mark = self._append(connection, {"kind": "charge", **paid, "event": dict(event)})
         return Charge(mark, mark.head)
 
     def keep(self, name: str, token: str, answer: str) -> Stored | None:
@@ -205,15 +204,7 @@ class Ledger:
             limit = self._advance(connection).limit
             if budget.epsilon < limit.epsilon or budget.delta < limit.delta or budget == limit:
                 raise LedgerError(f"Expected a larger budget than {limit}, got {budget}.")
-            self._append(
-                connection,
-                {
-                    "kind": "raised",
-                    "epsilon": str(budget.epsilon),
-                    "delta": str(budget.delta),
-                    "reason": reason,
-                },
-            )
+            self._append(connection, {"kind": "raised", **budget.texts, "reason": reason})
 
     @staticmethod
     def _stored(connection: sqlite3.Connection, chain: Chain, name: str) -> Stored | None:

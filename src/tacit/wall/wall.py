@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from tacit.accounting import plan_epsilon
+from tacit.accounting.filters import CompositionName
 from tacit.sources.data import check_header, open_data, protected, units_of_data
 from tacit.spec.budget import Budget, Left, round_up
 from tacit.spec.certificate import Certificate, LedgerMark, Stored
@@ -53,6 +54,10 @@ class Wall:
         Which queries are answered: "statistics" (counts and moments), "steps" (bounded sums and
         leases), "draws" (the exponential mechanism and noisy minima). Pinned in the ledger, so
         that who allows less need trust, and read, less of the code.
+    composition
+        How releases add up. "basic": epsilons and deltas. Filters for many releases, which need a
+        delta: "gdp" (of mu^2: best where noise is Gaussian) and "rdp" (of Renyi divergences at one
+        order). Pinned in the ledger.
 
     Formal guarantee: all releases together are (epsilon, delta)-differentially private for the
     schema's unit and relation, where (epsilon, delta) is the budget, however adaptively they were
@@ -68,6 +73,7 @@ class Wall:
         ledger: str | os.PathLike[str] | None = None,
         owners: Any = None,
         allow: Sequence[str] = TIERS,
+        composition: CompositionName = "basic",
     ) -> None:
         if not isinstance(schema, Schema):
             raise SchemaError("Expected a schema: Wall(source, tacit.Schema(...), ...).")
@@ -83,11 +89,8 @@ class Wall:
         self._loaded: Callable[[], Loaded | None] = lambda: None
         self._ledger = Ledger(ledger)
         self._store = AnswerStore(self._ledger.path)
-        self._ledger.open(
-            {**protected(schema), "allow": list(self._answers.allow)},  # proof: tiers
-            budget,
-            schema,
-        )
+        terms = {"allow": list(self._answers.allow), "composition": composition}  # proof: tiers
+        self._ledger.open({**protected(schema), **terms}, budget, schema)
 
     @property
     def schema(self) -> Schema:
@@ -95,7 +98,7 @@ class Wall:
 
     @property
     def remaining(self) -> Left:
-        """Budget that has not been spent."""
+        """What one more release may cost at most; with a filter, some may cost more alone."""
         return self._ledger.read().left
 
     @property
@@ -127,7 +130,8 @@ class Wall:
         check_header(self._source)
         # proof: charge-then-read. Durable before the next line; never undone.
         question = digest([event, str(cost), asked_of(query, self._schema)])
-        charge = self._ledger.charge(cost, event, name, question, takeover=True)
+        facts = calibration.recorded(event)
+        charge = self._ledger.charge(cost, facts, name, question, takeover=True)
         if charge.stored is not None:
             return _replayed(charge.stored)
         integers, units = self._sampled(answer, calibration.noise)
