@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tacit import Budget, Gaussian, Laplace
 from tacit.errors import BudgetError
-from tacit.spec.budget import Spent, round_up
+from tacit.spec.budget import Amounts, Spent, round_down, round_up
 
 BAD = [
     0,
@@ -57,22 +57,30 @@ def test_gaussian_needs_one_way_to_say_how_much_and_a_delta():
         Gaussian(1, 1e-6, noise_multiplier=1)
 
 
-def test_fifty_charges_of_two_hundredths_fit_in_one():
-    spent = Spent()
-    for _ in range(50):
-        spent = spent + Budget(0.02)
-    assert spent.within(Budget(1))
-    assert spent.left_of(Budget(1)).epsilon == 0
-    assert not (spent + Budget("1e-9")).within(Budget(1))
-
-
 @given(st.floats(1e-3, 1e5), st.integers(1, 50))
 def test_shares_never_exceed_the_whole(epsilon, parts):
     share = Budget(epsilon, 1e-6).split(parts)
     total = Spent()
     for _ in range(parts):
         total = total + share
-    assert total.within(Budget(epsilon, 1e-6))
+    assert total.epsilon <= Budget(epsilon).epsilon
+    assert total.delta <= Decimal("1e-6")
+
+
+def test_amounts_are_added_by_name_and_exactly():
+    spent = Amounts.none(("epsilon", "delta"))
+    for _ in range(50):
+        spent += Amounts({"epsilon": Decimal("0.02"), "delta": Decimal(0)})
+    limits = Amounts({"epsilon": Decimal(1), "delta": Decimal(0)})
+    assert spent.within(limits)
+    assert (limits - spent).by_name["epsilon"] == 0
+    assert not (spent + Amounts({"epsilon": Decimal(0), "delta": Decimal("1e-20")})).within(limits)
+    assert str(Amounts({"mu_squared": Decimal(2)})) == "mu squared 2"
+
+
+@given(st.floats(1e-9, 1e6))
+def test_limits_are_rounded_down(value):
+    assert Decimal(value) * Decimal("0.99999") <= round_down(value) <= Decimal(value)
 
 
 @given(st.floats(1e-9, 1e6))

@@ -145,9 +145,7 @@ class RenyiFilter:
 
     def limits(self, budget: Budget) -> Amounts:
         divergence = _largest_divergence(self.order, budget)
-        return Amounts(
-            {"divergence": round_down(divergence, 9), "extra_delta": _reserve(budget, 0.0)}
-        )
+        return Amounts({"divergence": round_down(divergence, 9), "extra_delta": _reserve(budget)})
 
     def left(self, spent: Amounts, budget: Budget) -> Left:
         return _left(self, spent, budget)
@@ -192,7 +190,7 @@ class GaussianFilter:
         return Amounts(
             {
                 "mu_squared": round_down(_largest_mu(budget) ** 2 * (1 - _ROUNDING), 9),
-                "extra_delta": _reserve(budget, loss),
+                "extra_delta": _reserve(budget),
                 "grid_loss": round_down(loss, 9),
             }
         )
@@ -233,15 +231,15 @@ def _up(value: float) -> Decimal:
     return round_up(value * (1 + _ROUNDING), 9)
 
 
-def _split(budget: Budget, loss: float) -> tuple[float, float]:
-    """Delta for the divergence and delta for what is left out, fixed before any release."""
-    # proof: filter-extra-delta. Moving delta between them as answers come in is not covered.
-    delta = float(budget.delta) * math.exp(-loss) * (1 - _ROUNDING)
-    return (1 - _RESERVED) * delta, _RESERVED * delta
+def _reserve(budget: Budget) -> Decimal:
+    """The part of delta that extra deltas may take, fixed before any release."""
+    # proof: filter-extra-delta. Moving delta there and back as answers come in is not covered.
+    return round_down(float(budget.delta) * _RESERVED, 9)
 
 
-def _reserve(budget: Budget, loss: float) -> Decimal:
-    return round_down(_split(budget, loss)[1], 9)
+def _main_delta(budget: Budget, loss: float = 0.0) -> float:
+    """The part of delta that is for the divergence, or for mu."""
+    return float(budget.delta) * math.exp(-loss) * (1 - _ROUNDING) - float(_reserve(budget))
 
 
 def _left(ledger: Accountant, spent: Amounts, budget: Budget) -> Left:
@@ -267,8 +265,7 @@ def _largest_divergence(order: float, budget: Budget) -> float:
 
     Canonne, Kamath and Steinke (2020), Proposition 12, solved for the divergence.
     """  # proof: filter-renyi
-    delta, _ = _split(budget, 0.0)
-    spread = (math.log(delta) + math.log(order)) / (order - 1)
+    spread = (math.log(_main_delta(budget)) + math.log(order)) / (order - 1)
     return (float(budget.epsilon) - math.log1p(-1 / order) + spread) * (1 - _ROUNDING)
 
 
@@ -308,8 +305,8 @@ def _renyi_of_parts(
 @lru_cache(maxsize=256)
 def _largest_mu(budget: Budget) -> float:
     loss = float(budget.epsilon) * _GRID
-    delta, _ = _split(budget, loss)
-    return gaussian_mu(float(budget.epsilon) - 2 * loss, delta)  # proof: filter-grid
+    left = float(budget.epsilon) - 2 * loss  # proof: filter-grid
+    return gaussian_mu(left, _main_delta(budget, loss))
 
 
 @lru_cache(maxsize=256)
