@@ -35,27 +35,33 @@ def charges(path):
 
 @pytest.mark.parametrize("composition", FILTERS)
 def test_a_hundred_gaussian_releases_have_an_eighth_of_basic_noise(path, composition):
-    schema = smoking()
-    basic = tacit.Public(SMOKERS, schema).quote(QUERY, tacit.Gaussian("0.01", 1e-8)).noise[0].scale
-    unit = math.sqrt(2) if schema.neighbours == "replace_one" and Counts("smoker") == QUERY else 1.0
+    public = tacit.Public(SMOKERS, smoking())
+    basic = public.quote(QUERY, tacit.Gaussian("0.01", 1e-8)).noise[0].scale
     wall = make_wall(path, composition)
-    few = tacit.Gaussian(noise_multiplier=basic / 8 / unit, delta=1e-8)
+    few = tacit.Gaussian(noise_multiplier=basic / 8, delta=1e-8)
     for _ in range(100):
         release = wall.release(QUERY, few)
-        assert release.noise[0].scale <= basic / 8 * (1 + 1e-9)
-    # Each says what it costs alone, which is eight times its share, and the ledger says both.
-    assert float(release.certificate.epsilon) > 0.05
+        assert release.noise[0].scale <= basic / 8 * (1 + 1e-6)
+    # Each says what it costs alone, which is more than its share, and the ledger says both.
+    assert release.certificate.epsilon > Decimal("0.05")
     chain = tacit.Ledger(path).verify()
     assert chain.spent.within(chain.adds_up.limits(chain.limit))
-    assert chain.alone.epsilon > 5
-    with pytest.raises(tacit.OverBudgetError, match=r"divergence|mu squared"):
-        for _ in range(60):
-            wall.release(QUERY, few)
-    assert tacit.Ledger(path).verify().seq < 1 + 160
-    with pytest.raises(tacit.OverBudgetError):  # two of them in a ledger that adds up epsilons
-        basic_wall = make_wall(":memory:")
-        for _ in range(20):
-            basic_wall.release(QUERY, few)
+    assert chain.alone.epsilon == 100 * release.certificate.epsilon
+    admitted, why = _until_refused(wall, few)
+    assert ("divergence" if composition == "rdp" else "mu squared") in why
+    assert len(charges(path)) == 100 + admitted < 150
+    admitted, why = _until_refused(make_wall(":memory:"), few)
+    assert "requested epsilon" in why
+    assert admitted < 20
+
+
+def _until_refused(wall, mechanism):
+    for admitted in range(1000):
+        try:
+            wall.release(QUERY, mechanism)
+        except tacit.OverBudgetError as error:
+            return admitted, str(error)
+    raise AssertionError("never refused")
 
 
 def test_composition_is_pinned(path):
@@ -136,7 +142,7 @@ def test_what_is_refused_is_not_charged(path, composition):
     assert charges(path) == []
 
 
-@pytest.mark.parametrize("composition", ("basic", *FILTERS))
+@pytest.mark.parametrize("composition", ["basic", *FILTERS])
 def test_what_remains_is_what_one_more_release_may_cost(path, composition):
     wall = make_wall(path, composition)
     wall.release(QUERY, tacit.Gaussian("0.2", 1e-8))
@@ -251,7 +257,7 @@ def test_what_a_gaussian_release_records_has_the_profile_that_it_costs(public, q
         event = public.recorded(query, mechanism)
         mu, loss = (event["dominated_by"][name] for name in ("gaussian", "grid_loss"))
         epsilon = gaussian_epsilon(mu, float(cost.delta) * math.exp(-loss)) + 2 * loss
-        assert epsilon == pytest.approx(float(cost.epsilon), rel=2e-6)
+        assert epsilon == pytest.approx(float(cost.epsilon), rel=1e-5)
         if "sensitivity" in event:
             assert event["sensitivity"] / event["scale"] <= mu
         assert json.loads(json.dumps(event)) == event
@@ -269,7 +275,7 @@ def test_draws_record_the_range_of_each():
     )
     public = tacit.Public({"smoker": ["no", "yes"]}, schema)
     model = tacit.BetaBernoulli("smoker", success="yes")
-    method = tacit.methods.OnePosteriorSample(1)
+    method = tacit.methods.OnePosteriorSample(1, truncation=0.05)
     spending = method.plan(tacit.methods.method.Task(model, schema, None, {}))
     query, once = spending.questions[0], spending.payments[0]
     event = public.recorded(query, once.mechanism)
