@@ -93,6 +93,18 @@ def test_a_ledger_over_time_ends_at_what_was_spent(tmp_path):
     assert (spent.get_ydata()[-1], limit.get_ydata()[-1]) == (0.5, 2.0)
 
 
+def test_a_ledger_with_a_filter_is_drawn_as_it_adds_up(tmp_path):
+    path, budget = tmp_path / "x.ledger", tacit.Budget(1, 1e-6)
+    wall = tacit.Wall(TABLE, SCHEMA, budget=budget, ledger=path, composition="gdp")
+    wall.release(tacit.queries.Counts("ill"), tacit.Gaussian(0.25, 1e-6))
+    drawn = plots.ledger(tacit.Ledger(path), ax=ax())
+    limit, spent = drawn.get_lines()[:2]
+    chain = tacit.Ledger(path).read()
+    assert drawn.get_ylabel() == "mu squared"
+    assert spent.get_ydata()[-1] == float(chain.spent.by_name["mu_squared"])
+    assert limit.get_ydata()[-1] == float(chain.adds_up.limits(budget).by_name["mu_squared"])
+
+
 def test_few_colours_are_those_of_okabe_and_ito():
     assert len(set(colours(8))) == len(OKABE_ITO) == 8
     assert len(set(colours(20))) == 20

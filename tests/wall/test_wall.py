@@ -196,6 +196,7 @@ def test_every_proof_label_is_in_the_proofs():
     assert sorted(pages) == [
         "PROOFS-APPENDIX.md",
         "PROOFS-DRAWS.md",
+        "PROOFS-FILTERS.md",
         "PROOFS-STEPS.md",
         "PROOFS.md",
     ]

@@ -8,7 +8,7 @@ while every sum stays within its limit, however it was chosen. PROOFS-FILTERS.md
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
@@ -214,6 +214,25 @@ def check_charge(adds_up: Accountant, seq: int, entry: Mapping[str, Any]) -> Non
         paid = charged(adds_up, entry).by_name
         if any(cost[name] > paid[name] * _ALIKE for name in adds_up.names):
             raise LedgerError(f"Entry {seq} of the ledger charged less than its release costs.")
+
+
+def history(
+    entries: Iterable[Mapping[str, Any]],
+) -> Iterator[tuple[Mapping[str, Any], Amounts, Amounts]]:
+    """Entries that created, raised or charged; what was spent after each, and what may be."""
+    adds_up, spent, limits = None, Amounts(), Amounts()
+    for entry in entries:
+        if entry["kind"] in ("created", "raised"):
+            budget = Budget(entry["epsilon"], entry["delta"])
+            if adds_up is None:
+                adds_up = accountant({**BASIC, **entry["pins"]}, budget, entry.get("filter"))
+                spent = Amounts.none(adds_up.names)
+            limits = adds_up.limits(budget)
+        elif entry["kind"] == "charge" and adds_up is not None:
+            spent += charged(adds_up, entry)
+        else:
+            continue
+        yield entry, spent, limits
 
 
 def pure_mu(epsilon: float) -> float:

@@ -11,6 +11,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
+from tacit.accounting.filters import history
 from tacit.plots.canvas import MAIN, SECOND, axes_for, bare, plain
 from tacit.plots.estimates import cells_of
 from tacit.posterior import Posterior
@@ -81,7 +82,7 @@ def accuracy(
 
 
 def ledger(ledger: Entries, *, ax: Axes | None = None) -> Axes:
-    """What was spent over time, below what may be spent.
+    """What was spent over time, below what may be spent, as the ledger adds up.
 
     Parameters
     ----------
@@ -90,13 +91,10 @@ def ledger(ledger: Entries, *, ax: Axes | None = None) -> Axes:
     ax
         Where to draw. Default: a new figure.
     """
-    entries = [e for e in ledger.entries() if e["kind"] in ("created", "charge", "raised")]
+    entries, sums, limits = zip(*history(ledger.entries()))
     times = [datetime.fromisoformat(entry["time"]) for entry in entries]
-    spent, limit = [0.0], [float(entries[0]["epsilon"])]
-    for entry in entries[1:]:
-        price = float(entry["epsilon"])
-        spent.append(spent[-1] + price * (entry["kind"] == "charge"))
-        limit.append(price if entry["kind"] == "raised" else limit[-1])
+    name = next(iter(limits[0].by_name))  # epsilon, or what a filter adds up
+    spent, limit = ([float(each.by_name[name]) for each in of] for of in (sums, limits))
     ax = axes_for(ax, 2.8)
     at_once = (times[-1] - times[0]).total_seconds() < _AT_ONCE
     at: Any = range(len(entries)) if at_once else times
@@ -111,7 +109,7 @@ def ledger(ledger: Entries, *, ax: Axes | None = None) -> Axes:
         ax.xaxis.set_major_locator(locator)
         ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))
     ax.set_ylim(0, 1.08 * max(limit))
-    ax.set_ylabel("epsilon")
+    ax.set_ylabel(name.replace("_", " "))
     ax.legend(frameon=False, loc="lower right", bbox_to_anchor=(1, 1), ncols=2)
     bare(ax, "y")
     return ax

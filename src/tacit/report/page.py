@@ -27,7 +27,7 @@ from tacit.report.answers import (
 )
 from tacit.report.figures import inline_svg
 from tacit.report.methods import VERSION, citation, paragraph
-from tacit.report.privacy import Price, ledger_rows, limit_of, translated
+from tacit.report.privacy import Price, composition_of, ledger_rows, limit_of, translated
 from tacit.report.rounding import Estimate
 from tacit.spec.errors import FileError, ModelError, TacitError
 from tacit.spec.moments import Moments
@@ -121,6 +121,7 @@ def write(
         sections=sections,
         price=price,
         ledger=ledger_rows(entries),
+        composition=composition_of(entries),
         limit=limit_of(entries),
         ledger_figures=drawn,
         methods=paragraph(posteriors, price, level),

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from tacit.accounting.filters import BASIC, history
 from tacit.report.rounding import plainly
-from tacit.spec.budget import Budget, Spent
+from tacit.spec.budget import Amounts, Budget, Spent
 from tacit.spec.certificate import Certificate
 from tacit.spec.release import Noise
 from tacit.spec.schema import Schema
@@ -207,19 +208,34 @@ def _chance(delta: float) -> str:
 
 def ledger_rows(entries: Iterable[Mapping[str, Any]]) -> list[tuple[str, ...]]:
     """Return when, what, its price and the total so far, for charges and decisions."""
-    rows, spent = [], Spent()
-    for entry in entries:
+    rows = []
+    for entry, spent, limits in history(entries):
         when = str(entry["time"])[:16].replace("T", " ")
-        price = (str(entry.get("epsilon", "")), str(entry.get("delta", "")))
+        price = (str(entry["epsilon"]), str(entry["delta"]))
         match entry["kind"]:
             case "created":
                 rows.append((when, "budget set", *price, ""))
             case "raised":
                 rows.append((when, f"budget raised: {entry['reason']}", *price, ""))
-            case "charge":
-                spent += Budget(*price)
-                rows.append((when, str(entry["name"] or "(no name)"), *price, str(spent.epsilon)))
+            case _:
+                rows.append(
+                    (when, str(entry["name"] or "(no name)"), *price, _so_far(spent, limits))
+                )
     return rows
+
+
+def _so_far(spent: Amounts, limits: Amounts) -> str:
+    """The sum of epsilons; or, of what a filter adds up, the first amount and its limit."""
+    name, amount = next(iter(spent.by_name.items()))
+    if name == "epsilon":
+        return str(amount)
+    return f"{name.replace('_', ' ')} {amount} of {limits.by_name[name]}"
+
+
+def composition_of(entries: Iterable[Mapping[str, Any]]) -> str:
+    """Return how a ledger adds up."""
+    created = (entry["pins"] for entry in entries if entry["kind"] == "created")
+    return str({**BASIC, **next(created, {})}["composition"])
 
 
 def limit_of(entries: Iterable[Mapping[str, Any]]) -> str:
