@@ -12,25 +12,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
-from itertools import pairwise
 from typing import Any, Literal, Protocol
 
-import numpy as np
-from scipy.special import log_expit, ndtri_exp
-
-from tacit.accounting.gaussian import bisect, gaussian_delta, gaussian_mu
-from tacit.accounting.pairs import (
-    Composition,
-    GaussianStep,
-    Part,
-    Pure,
-    Ranged,
-    compositions,
-    is_shift,
+from tacit.accounting.dominating import (
+    divergence,
+    divergence_of_parts,
+    mu_squared_of_parts,
+    pure_mu,
+    ranged_mu,
 )
+from tacit.accounting.gaussian import bisect, gaussian_mu
+from tacit.accounting.pairs import Pure, Ranged
 from tacit.accounting.plans import parts_of
-from tacit.accounting.pld import pld_epsilon, privacy_profile
-from tacit.accounting.rdp import renyi
 from tacit.spec.budget import Amounts, Budget, Left, decimal, delta_of, round_down, round_up
 from tacit.spec.checks import number
 from tacit.spec.errors import BudgetError, LedgerError
@@ -44,10 +37,7 @@ _GRID = 2.0**-10  # of epsilon, twice that for what grids of sampled or Gaussian
 _LEAK = 2.0**-17  # of delta, for the tail of one lease
 _LARGEST_EPSILON = 500.0  # beyond it the far tails of the discrete noise would matter
 _ROUNDING = 1e-9  # relative; far more than the arithmetic here can lose
-_EACH = 1e-12  # absolute, for each step; more than a divergence by quadrature can lose
 _ALIKE = Decimal("1.000001")  # what other versions of numerical libraries may differ in
-_POINTS = 1024  # at which the profile of a lease is compared with that of Gaussian noise
-_TAILS = (1.0, 0.75, 0.5, 0.25, 0.05)  # powers of the leak: deltas at which profiles are exact
 
 
 class Accountant(Protocol):
@@ -132,13 +122,17 @@ class RenyiFilter:
         match event:
             case {"plan": plan}:
                 parts, losses = parts_of(Plan.from_dict(plan))
-                return self._amounts(_renyi_of_parts(parts, self.neighbours, self.order, *losses))
+                return self._amounts(
+                    divergence_of_parts(parts, self.neighbours, self.order, *losses)
+                )
             case {"dominated_by": {"gaussian": mu}}:  # discrete Gaussian noise has no more
                 return self._amounts(self.order * mu**2 / 2)
             case {"dominated_by": {"bounded_range": epsilon, "draws": draws}}:
-                return self._amounts(draws * _renyi(Ranged(epsilon), self.order))
+                return self._amounts(draws * divergence(Ranged(epsilon), self.order))
             case _:  # proof: filter-extra-delta
-                return self._amounts(_renyi(Pure(float(alone.epsilon)), self.order), alone.delta)
+                return self._amounts(
+                    divergence(Pure(float(alone.epsilon)), self.order), alone.delta
+                )
 
     def _amounts(self, divergence: float, extra: Decimal = Decimal(0)) -> Amounts:
         return Amounts({"divergence": _up(divergence), "extra_delta": extra})
@@ -172,7 +166,7 @@ class GaussianFilter:
         match event:
             case {"plan": plan}:
                 parts, losses = parts_of(Plan.from_dict(plan))
-                mu_squared, leak = _gaussian_of_parts(parts, self.neighbours, float(self.leak))
+                mu_squared, leak = mu_squared_of_parts(parts, self.neighbours, float(self.leak))
                 return self._amounts(mu_squared, self.leak if leak else Decimal(0), *losses)
             case {"dominated_by": {"gaussian": mu, "grid_loss": loss}}:
                 return self._amounts(mu**2, Decimal(0), loss)
@@ -235,17 +229,6 @@ def history(
         yield entry, spent, limits
 
 
-def pure_mu(epsilon: float) -> float:
-    """mu of epsilon-private releases: randomised response is the hardest of them to bound."""
-    # proof: filter-pure. No more than the tangent at 0, where doubles would cancel.
-    return min(math.sqrt(math.pi / 2) * epsilon, -2 * float(ndtri_exp(log_expit(-epsilon))))
-
-
-def ranged_mu(epsilon: float) -> float:
-    """mu of a draw of bounded range epsilon: that of releases that are epsilon/2-private."""
-    return pure_mu(epsilon / 2)  # proof: filter-range
-
-
 def _up(value: float) -> Decimal:
     return round_up(value * (1 + _ROUNDING), 9)
 
@@ -298,88 +281,8 @@ def _best_order(budget: Budget) -> float:
     return max(orders, key=lambda order: _largest_divergence(order, budget) / order)
 
 
-def _renyi(pair: Any, order: float) -> float:
-    """The divergence at an order; that at the next whole one, where it is known, bounds it."""
-    return float(renyi(pair, (order, float(math.ceil(order)))).min())
-
-
-@lru_cache(maxsize=256)
-def _renyi_of_parts(
-    parts: tuple[Part, ...], neighbours: Neighbours, order: float, *losses: float
-) -> float:
-    """The divergence of all steps of a lease, in the worse direction."""
-    sampled = any(isinstance(step, GaussianStep) and step.rate < 1 for step, _ in parts)
-    # proof: filter-grid. Of steps that everyone takes part in, a grid loses nothing.
-    more = math.fsum(losses) * (2 * order - 1) / (order - 1) if sampled else 0.0
-
-    def total(composition: Composition) -> float:
-        return math.fsum(n * (_renyi(pair, order) + _EACH) for pair, n in composition)
-
-    return more + min(max(map(total, sides)) for sides in compositions(parts, neighbours))
-
-
-# Sums of mu^2
-
-
 @lru_cache(maxsize=256)
 def _largest_mu(budget: Budget) -> float:
     loss = float(budget.epsilon) * _GRID
     left = float(budget.epsilon) - 2 * loss  # proof: filter-grid
     return gaussian_mu(left, _main_delta(budget, loss))
-
-
-@lru_cache(maxsize=256)
-def _gaussian_of_parts(
-    parts: tuple[Part, ...], neighbours: Neighbours, leak: float
-) -> tuple[float, bool]:
-    """The sum of mu^2 of the steps of a lease, and whether that leaves out the delta `leak`."""
-    closed, gaussian = 0.0, []
-    for step, count in parts:
-        match step:
-            case Pure(epsilon=epsilon):
-                closed += count * pure_mu(epsilon) ** 2
-            case Ranged(epsilon=epsilon):
-                closed += count * ranged_mu(epsilon) ** 2
-            case GaussianStep():
-                gaussian.append((step, count))
-    found = []
-    for sides in compositions(tuple(gaussian), neighbours):
-        shifts = max(math.fsum(n * p.mu**2 for p, n in side if is_shift(p)) for side in sides)
-        rest = tuple(tuple(item for item in side if not is_shift(item[0])) for side in sides)
-        mu = dominating_mu(rest, leak) if any(rest) else 0.0
-        found.append((closed + shifts + mu**2, any(map(bool, rest))))
-    return min(found)
-
-
-@lru_cache(maxsize=256)
-def dominating_mu(sides: tuple[Composition, ...], leak: float) -> float:
-    """The least mu for which Gaussian noise, with a leak, is no harder to tell than the steps.
-
-    `sides` are the compositions in both directions. Their profile is at most leak + (1 - leak)
-    times that of a Gaussian at every epsilon >= 0: between two points of a grid both fall, so the
-    one is taken at the lower and the other at the upper point.
-    """  # proof: filter-profile
-    mu = 0.0
-    for side in filter(None, sides):
-        end = pld_epsilon(side, leak)
-        if end > _LARGEST_EPSILON:
-            raise BudgetError(f"Expected more noise or fewer steps: epsilon {end:.3g}.")
-        # Each is a bound at every epsilon, and a good one near its own delta.
-        curves = [privacy_profile(side, leak**part) for part in _TAILS]
-        points = np.linspace(0.0, end, _POINTS)
-        for low, high in pairwise(points):
-            so_far = gaussian_delta(mu, high) * (1 - _ROUNDING) if mu else 0.0
-            found = []
-            for curve in curves:
-                found.append((curve(low) - leak) / (1 - leak))
-                if found[-1] <= so_far:
-                    curves.sort(key=lambda other: other is not curve)  # the best at the next point
-                    break
-            else:
-                mu = _mu_that_reaches(min(found) * (1 + 2 * _ROUNDING), high)
-    return mu * (1 + _ROUNDING)
-
-
-def _mu_that_reaches(delta: float, epsilon: float) -> float:
-    """The least mu of Gaussian noise with at least this delta."""
-    return bisect(lambda mu: gaussian_delta(mu, epsilon) >= delta, 1e-9, 1.0, 1e-10)
