@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Context, Decimal
 from functools import lru_cache
 from typing import Any, Literal, Protocol
 
@@ -32,7 +32,7 @@ from tacit.spec.schema import Neighbours
 
 BASIC = {"composition": "basic"}  # the pin of ledgers that do not say
 CompositionName = Literal["basic", "rdp", "gdp"]
-_RESERVED = 0.1  # of delta, for what is not divergence or mu: extra deltas
+_RESERVED = Decimal("0.1")  # of delta, for what is not divergence or mu: extra deltas
 _GRID = 2.0**-10  # of epsilon, twice that for what grids of sampled or Gaussian noise lose
 _LEAK = 2.0**-17  # of delta, for the tail of one lease
 _LARGEST_EPSILON = 500.0  # beyond it the far tails of the discrete noise would matter
@@ -236,7 +236,7 @@ def _up(value: float) -> Decimal:
 def _reserve(budget: Budget) -> Decimal:
     """The part of delta that extra deltas may take, fixed before any release."""
     # proof: filter-extra-delta. Moving delta there and back as answers come in is not covered.
-    return round_down(float(budget.delta) * _RESERVED, 9)
+    return Context(prec=100).multiply(budget.delta, _RESERVED)
 
 
 def _main_delta(budget: Budget, loss: float = 0.0) -> float:
