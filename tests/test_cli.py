@@ -333,6 +333,36 @@ def test_a_budget_is_raised_without_saying_delta_again(run, folder):
     assert "epsilon 3, delta 0.000001" in said
 
 
+def test_a_study_may_have_a_ledger_with_a_filter(run, folder):
+    study, ledger = folder / "study.toml", folder / "incidents.ledger"
+    text = study.read_text()
+    with_filter = text.replace("delta = 1e-6", 'delta = 1e-6\ncomposition = "gdp"', 1)
+    gaussian = 'how = { mechanism = "Gaussian", epsilon = 0.4, delta = 1e-6 }'
+    head, *analyses = with_filter.split("[[analysis]]")
+    one = re.sub(r"how = .*", gaussian, analyses[0])
+    several = [one.replace('"harm"', f'"harm {i}"', 1) for i in range(3)]
+    study.write_text("[[analysis]]".join([head, *several]))
+    planned = run("plan", study)
+    assert "To pay now: epsilon 1.2, delta 0.000003." in planned
+    assert "Added up by its filter: to pay now mu squared 0.03" in planned
+    assert not ledger.exists()
+    run("run", study, "--analysis", "harm 0")
+    again = run("plan", study)
+    assert "to pay now mu squared 0.02" in again
+    shown = " ".join(run("ledger", "show", ledger).split())
+    assert "Spent: epsilon 0.4, delta 0.000001" in shown
+    assert "composition='gdp'" in shown
+    assert "mu squared 0.01" in shown
+    page = (folder / "results" / "study" / "report.html").read_text()
+    assert "are not added up" in page
+    assert "mu squared 0.01" in page
+    assert "by composition='gdp': mu squared 0.01" in run("ledger", "verify", ledger)
+    study.write_text(study.read_text().replace("gdp", "zcdp"))
+    assert '"basic", "rdp" or "gdp"' in run("run", study, "--analysis", "harm 1", ok=False)
+    study.write_text(text)
+    assert "created with composition = 'gdp', not 'basic'" in run("run", study, ok=False)
+
+
 def test_a_plan_says_how_much_epsilon_is_needed(run, folder, tmp_path):
     study = folder / "study.toml"
     run("run", study, "--analysis", "kind")

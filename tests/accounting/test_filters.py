@@ -239,7 +239,7 @@ def test_a_filter_needs_a_delta(composition):
 
 
 @pytest.mark.parametrize("composition", ["basic", "rdp", "gdp"])
-def test_a_release_that_costs_alone_what_is_left_still_fits(composition):
+def test_a_laplace_release_that_costs_what_is_left_still_fits(composition):
     each = made(composition)
     spent = Amounts.none(each.names)
     for _ in range(5):
@@ -253,6 +253,9 @@ def test_a_release_that_costs_alone_what_is_left_still_fits(composition):
         )
         spent += each.cost(alone, {})
     assert each.left(each.limits(BUDGET), BUDGET).epsilon == 0
+    last = each.cost(tacit.Budget("1.9e-9"), {})  # near the least epsilon that there is
+    rest = each.left(each.limits(BUDGET) - last, BUDGET).epsilon
+    assert Decimal("1e-9") <= rest <= Decimal("1.9e-9")
 
 
 def test_raising_the_budget_keeps_the_order_and_loosens_every_limit():

@@ -37,6 +37,7 @@ _GRID = 2.0**-10  # of epsilon, twice that for what grids of sampled or Gaussian
 _LEAK = 2.0**-17  # of delta, for the tail of one lease
 _LARGEST_EPSILON = 500.0  # beyond it the far tails of the discrete noise would matter
 _ROUNDING = 1e-9  # relative; far more than the arithmetic here can lose
+_LEAST = Decimal("1e-9")  # the smallest epsilon of a release
 _ALIKE = Decimal("1.000001")  # what other versions of numerical libraries may differ in
 
 
@@ -245,14 +246,14 @@ def _main_delta(budget: Budget, loss: float = 0.0) -> float:
 
 
 def _left(ledger: Accountant, spent: Amounts, budget: Budget) -> Left:
-    """The largest pure epsilon that still fits, and the delta that may be added to it."""
+    """The largest epsilon of one more Laplace release, and the delta that others may name."""
     left = ledger.limits(budget) - spent
 
     def fits(x: float) -> bool:
-        return ledger.cost(Budget(round_down(1 / x)), {}).within(left)
+        return ledger.cost(Budget(max(round_down(1 / x), _LEAST)), {}).within(left)
 
-    largest, least = float(budget.epsilon), 1e-9
-    nothing = not fits(1 / least)
+    largest = float(budget.epsilon)
+    nothing = not fits(float(1 / _LEAST))
     epsilon = (
         Decimal(0) if nothing else round_down(1 / bisect(fits, 1 / largest, 2 / largest, 1e-6))
     )

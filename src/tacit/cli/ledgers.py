@@ -52,7 +52,7 @@ def show(path: LedgerPath) -> None:
         out.print(
             f"Added up by composition={composition!r} ({facts}): {chain.spent}\n"
             f"of {chain.adds_up.limits(chain.limit)}. "
-            "Spent is what releases cost alone, added up; what is left is for one release alone."
+            "Spent is what releases cost alone, added up; left is for one more with Laplace noise."
         )
     out.print(f"Head:   {chain.head}")
 

@@ -163,10 +163,11 @@ class Amounts:
 
 @dataclass(frozen=True)
 class Left:
-    """What one more release may cost: any that alone costs no more than this still fits.
+    """What remains of a budget: what one more release may cost.
 
-    Where a filter adds up (`composition="rdp"` or `"gdp"`), Gaussian releases and leases that cost
-    more than this alone may fit, too.
+    Where a filter adds up (`composition="rdp"` or `"gdp"`), the largest epsilon of one more Laplace
+    release, and the delta that is left for releases whose noise is neither Laplace nor Gaussian. A
+    Gaussian release may cost more alone, and still fit.
     """
 
     epsilon: Decimal

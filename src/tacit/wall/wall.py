@@ -98,7 +98,7 @@ class Wall:
 
     @property
     def remaining(self) -> Left:
-        """What one more release may cost at most; with a filter, some may cost more alone."""
+        """What one more release may cost; where a filter adds up, one with Laplace noise."""
         return self._ledger.read().left
 
     @property
