@@ -119,7 +119,7 @@ def test_a_name_keeps_its_question_while_its_columns_are_what_they_were(path):
     first = wall(path, SMOKER).release(COUNTS, PRICE, name="smoking")
     again = wall(path, BMI, SMOKER, NOTE).release(COUNTS, PRICE, name="smoking")
     np.testing.assert_array_equal(again.integers, first.integers)
-    assert tacit.Ledger(path).read().spent.epsilon == first.certificate.epsilon
+    assert tacit.Ledger(path).read().alone.epsilon == first.certificate.epsilon
     # Coordinates, noise and cost are those of the first question, but its levels are not.
     renamed = wall(path, tacit.Categorical("smoker", ["no", "Yes"]))
     with pytest.raises(tacit.errors.LedgerError, match="level 'Yes' added") as caught:
