@@ -223,6 +223,74 @@ def test_help_imports_next_to_nothing():
     assert done.stdout.strip() == "[]"
 
 
+HEAVY = (
+    *("jax", "numpyro", "arviz", "xarray", "pandas", "matplotlib.pyplot"),
+    *("scipy.optimize", "scipy.interpolate", "scipy.signal", "scipy.stats", "scipy.spatial"),
+    *("ibis", "duckdb", "pyspark", "opendp", "dp_accounting", "formulaic"),
+)
+REPLAY = """
+import gc, sys
+from tacit.cli import main
+sys.argv = ["tacit", "run", "study.toml"]
+try:
+    main()
+except SystemExit as done:
+    assert not done.code
+from numba.core.dispatcher import Dispatcher
+compiled = [each for each in gc.get_objects() if isinstance(each, Dispatcher)]
+print("IMPORTED", sorted(set(%r) & set(sys.modules)))
+print("COMPILED", [each.__name__ for each in compiled if sum(each.stats.cache_misses.values())])
+"""
+
+
+@pytest.mark.parametrize(
+    "analysis",
+    [
+        'model = "LogisticRegression", target = "a", features = ["b", "age"]',
+        'model = "NaiveBayesMixture", features = ["a", "b"], n_components = 2',
+    ],
+)
+def test_a_replay_imports_and_compiles_little(run, tmp_path, analysis):
+    """A stored answer takes its page and its files: without these it is there in half the time."""
+    rng = np.random.default_rng(0)
+    table = {name: rng.choice(["no", "yes"], 300) for name in ("a", "b")}
+    table |= {"who": np.arange(300), "age": rng.integers(20, 90, 300)}
+    pd.DataFrame(table).to_csv(tmp_path / "visits.csv", index=False)
+    study = tmp_path / "study.toml"
+    study.write_text(
+        f"""
+        data = {{source = "visits.csv", ledger = "visits.ledger"}}
+        budget = {{epsilon = 1, delta = 1e-5}}
+        analysis = [{{name = "asked", {analysis}, how = {{epsilon = 1, delta = 1e-6}}}}]
+        [schema]
+        unit = "who"
+        max_rows_per_unit = 1
+        neighbours = "replace_one"
+        columns = [
+            {{name = "age", type = "real", low = 20, high = 90}},
+            {{name = "a", type = "categorical", levels = ["no", "yes"]}},
+            {{name = "b", type = "categorical", levels = ["no", "yes"]}},
+        ]
+        """
+    )
+    run("run", study)
+    written = tmp_path / "results" / "study"
+    first = {path: path.read_bytes() for path in written.rglob("summary.csv")}
+    (written / "report.html").unlink()
+    done = subprocess.run(
+        [sys.executable, "-c", REPLAY % (HEAVY,)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert "asked: a stored answer" in done.stdout, done.stderr
+    assert "IMPORTED []" in done.stdout
+    assert "COMPILED []" in done.stdout
+    assert first == {path: path.read_bytes() for path in written.rglob("summary.csv")} != {}
+    assert (written / "report.html").read_text().count("<svg") >= 2
+
+
 def charges(folder):
     entries = tacit.Ledger(folder / "incidents.ledger").entries()
     return [entry["name"] for entry in entries if entry["kind"] == "charge"]

@@ -214,7 +214,7 @@ def write_results(posterior: Posterior, folder: Path) -> None:
     """Summary, posterior, release and certificate, side by side."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        posterior.summary().to_csv(folder / "summary.csv")
+        posterior.table().to_csv(folder / "summary.csv")
         posterior.save(folder / "posterior.nc")
         (release,) = posterior.releases
         release.save(folder / "release.json")
