@@ -43,7 +43,7 @@ def show(path: LedgerPath) -> None:
     out.print(table)
     chain = ledger.read()
     unit, rows = chain.pins.get("unit"), chain.pins.get("max_rows_per_unit")
-    protected = "one row" if unit is None else f"{unit} ({rows} rows each)"
+    protected = "one row" if unit is None else f"{unit} ({rows} {'row' if rows == 1 else 'rows'} each)"
     out.print(f"Protects {protected}, neighbours {chain.pins.get('neighbours')}")
     out.print(f"Budget: {chain.limit}\nSpent:  {chain.spent}\nLeft:   {chain.left}")
     out.print(f"Head:   {chain.head}")

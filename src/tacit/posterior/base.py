@@ -23,7 +23,7 @@ from tacit.posterior.table import Table
 from tacit.spec.certificate import Certificate
 from tacit.spec.errors import FileError, ModelError
 from tacit.spec.html import facts_html, table_html
-from tacit.spec.missing import Rows, rows_of, warnings_of
+from tacit.spec.missing import Rows, most_rows, rows_of, warnings_of
 from tacit.spec.release import Release
 from tacit.spec.sampling import Sampling
 from tacit.spec.wire import from_json, to_json
@@ -134,10 +134,11 @@ class Posterior:
     def rows(self) -> Rows | None:
         """About how many rows have a value, by what was released; None if it was not measured."""
         (release,) = self.releases
-        known = rows_of(release)
-        if known is None and _COUNTED in self.constants:
-            return Rows(*map(float, self.constants[_COUNTED]))
-        return known
+        found = rows_of(release)
+        if found is None and _COUNTED in self.constants:
+            found = Rows(*map(float, self.constants[_COUNTED]))
+        most = most_rows(release)
+        return None if found is None else replace(found, estimate=min(found.estimate, most))
 
     def warned(self, warnings: tuple[str, ...]) -> Self:
         """Return the posterior with doubts about it, which its certificate has too."""
@@ -266,7 +267,8 @@ class Posterior:
         rows = self.rows
         if rows is not None and "rows" not in self.draws and not self.chained:
             half = ndtri(tails(level)[1]) * rows.sd
-            ends = rows.estimate - half, rows.estimate + half
+            most = most_rows(self.releases[-1])
+            ends = max(rows.estimate - half, 0.0), min(rows.estimate + half, most)
             columns = summary_columns(rows.estimate, rows.sd, *ends, level, kind)
             parts.append((["rows"], columns))
         return Table.of(parts, self._said())

@@ -128,6 +128,20 @@ class Certificate:
         return "\n".join(lines)
 
 
+def _rounded(value: Any) -> str:
+    """A value as people read it; the certificate's own numbers are exact."""
+    match value:
+        case float():
+            return f"{value:.6g}"
+        case {"type": name, **options}:
+            return " ".join([name, *(f"{key} {_rounded(each)}" for key, each in options.items())])
+        case list() | tuple():
+            return f"[{', '.join(map(_rounded, value))}]"
+    return str(value)
+
+
 def _sentence(event: Mapping[str, Any]) -> str:
-    parts = [f"{key} {value}" for key, value in event.items() if key not in ("query", "noise")]
+    parts = [
+        f"{key} {_rounded(value)}" for key, value in event.items() if key not in ("query", "noise")
+    ]
     return f"{event.get('noise', 'noise')}, " + ", ".join(parts)
