@@ -433,6 +433,14 @@ def test_init_reads_the_header_alone(run, folder, tmp_path):
     table.write_bytes(b'"id";"sex, or gender"\n')
     run("init", table, "-o", folder / "semicolons.toml")
     assert 'separator = ";"' in (folder / "semicolons.toml").read_text()
+    for encoding, name in (("latin-1", "Führungskraft"), ("cp1252", "Gehalt in €")):
+        table.write_bytes(f"id;{name}\nx;y\n".encode(encoding))
+        run("init", table, "-o", folder / f"{encoding}.toml")
+        text = (folder / f"{encoding}.toml").read_text(encoding="utf-8")
+        assert f'encoding = "{encoding}"' in text
+        assert f'name = "{name}"' in text
+        assert '# decimal = ","' in text
+
     table.write_bytes(b'id,sex,age,"odd ""name"""\n')
 
     codebook = tmp_path / "codebook.csv"

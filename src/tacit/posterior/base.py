@@ -20,6 +20,7 @@ from tacit.posterior.inference_data import (
 )
 from tacit.posterior.intervals import Interval, ends_of, spread_known, summary_columns, tails
 from tacit.posterior.table import Table
+from tacit.spec.budget import plain
 from tacit.spec.certificate import Certificate
 from tacit.spec.errors import FileError, ModelError
 from tacit.spec.html import facts_html, table_html
@@ -391,9 +392,10 @@ class Posterior:
         return facts_html("Posterior", facts, body, self.certificate._repr_html_())
 
     def _described(self, chains: int, draws: int) -> str:
-        stamp = self.certificate.data
+        stamped = self.certificate
+        stamp = stamped.data
         if stamp == "private":
-            stamp = f"private: epsilon {self.certificate.epsilon}, delta {self.certificate.delta}"
+            stamp = f"private: epsilon {plain(stamped.epsilon)}, delta {plain(stamped.delta)}"
         doubts = "".join(f"\n  warning: {text}" for text in self.warnings)
         return f"Posterior({self.model['model']}, {chains} x {draws} draws, {stamp}){doubts}"
 

@@ -83,7 +83,8 @@ class Rows:
 
     def __str__(self) -> str:
         about = f"{self.estimate:,.0f}"
-        return about if self.sd == 0 else f"about {about} (noise of sd {self.sd:.2g})"
+        sd = f"{self.sd:,.0f}" if self.sd >= 10 else f"{self.sd:.2g}"
+        return about if self.sd == 0 else f"about {about} (noise of sd {sd})"
 
 
 def most_rows(release: Release) -> float:

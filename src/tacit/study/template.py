@@ -164,7 +164,9 @@ def _how_to_read(source: Path) -> str:
         return ""
     file, lines = _as_csv(source), []
     if file.encoding != CSV(source).encoding:
-        lines.append(f"encoding = {json.dumps(file.encoding)}  # a guess: are the names below right?")
+        lines.append(
+            f"encoding = {json.dumps(file.encoding)}  # a guess: are the names below right?"
+        )
     if file.separator != CSV(source).separator:
         lines.append(f"separator = {json.dumps(file.separator)}")
     if file.separator == ";":
