@@ -320,6 +320,35 @@ def test_a_mistake_in_the_last_analysis_costs_nothing(run, folder):
     assert charges(folder) == ["harm"]
 
 
+def test_a_study_file_may_begin_with_a_mark_and_a_path_at_home(run, folder, monkeypatch):
+    """As editors on Windows write it, and as people write paths."""
+    study = folder / "study.toml"
+    text = study.read_text(encoding="utf-8")
+    study.write_text(text, encoding="utf-8-sig")
+    assert "A dry run" in run("run", study, "--dry-run")
+    monkeypatch.setenv("HOME", str(folder))
+    monkeypatch.setenv("USERPROFILE", str(folder))
+    moved = text.replace('"incidents.csv"', '"~/incidents.csv"')
+    assert moved != text
+    study.write_text(moved, encoding="utf-8")
+    assert "A dry run" in run("run", study, "--dry-run")
+    study.write_text(text, encoding="utf-16")
+    assert "its text is not UTF-8. Save it as UTF-8" in run("run", study, "--dry-run", ok=False)
+
+
+def test_files_in_the_place_of_others_are_told_apart(run, folder):
+    table = folder / "incidents.csv"
+    assert f"tacit init {table} writes a study file" in run("run", table, ok=False)
+    run("run", folder / "study.toml")
+    results = folder / "results" / "study" / "harm"
+    for wrong in ("posterior.nc", "summary.csv", "certificate.json"):
+        said = run("fit", results / wrong, ok=False)
+        assert "release.json" in said, wrong
+    slip = (folder / "study.toml").read_text().replace('{ name = "harm"', '{ nmae = "harm"')
+    (folder / "slip.toml").write_text(slip)
+    assert "is 'nmae' meant to be it?" in run("run", folder / "slip.toml", ok=False)
+
+
 def test_results_that_cannot_be_written_are_found_before_the_charge(run, folder):
     study = folder / "study.toml"
     (folder / "results").write_text("a file")
