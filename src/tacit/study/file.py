@@ -230,9 +230,7 @@ def write_results(posterior: Posterior, folder: Path) -> None:
 
 def _is_table(path: Path) -> str:
     """What to write for a table in a study's place."""
-    from tacit.sources.files import CSV_NAMES, PARQUET
-
-    if not path.name.lower().endswith((*CSV_NAMES, *PARQUET)):
+    if path.suffix.lower() not in (".csv", ".tsv", ".gz", ".parquet", ".pq"):
         return ""
     return f"It is called as a table is: tacit init {path} writes a study file for one."
 
