@@ -93,7 +93,12 @@ def test_costs_are_rounded_up(value):
 def test_prices_are_written_exactly_and_without_spare_zeros(value, text):
     assert plain(Decimal(value)) == text
     assert Decimal(text) == Decimal(value)
-    assert str(Budget(1, "0.000000")) == "epsilon 1, delta 0"
+    assert str(Spent(Decimal("1.00000"), Decimal("0.000000"))) == "epsilon 1, delta 0"
+
+
+def test_how_a_price_is_written_in_the_name_of_a_question_stays():
+    """Ledgers know stored answers by a digest of it: other zeros would have them paid for again."""
+    assert str(Budget("1.00000", "1E-7")) == "epsilon 1.00000, delta 1E-7"
 
 
 def test_numpy_numbers_are_numbers():

@@ -225,4 +225,7 @@ def ledger_rows(entries: Iterable[Mapping[str, Any]]) -> list[tuple[str, ...]]:
 def limit_of(entries: Iterable[Mapping[str, Any]]) -> str:
     """Return what all releases of a ledger may cost together, by its last decision."""
     decided = [entry for entry in entries if entry["kind"] in ("created", "raised")]
-    return str(Budget(decided[-1]["epsilon"], decided[-1]["delta"])) if decided else ""
+    if not decided:
+        return ""
+    epsilon, delta = (plain(Decimal(decided[-1][key])) for key in ("epsilon", "delta"))
+    return f"epsilon {epsilon}, delta {delta}"

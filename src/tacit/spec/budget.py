@@ -91,7 +91,8 @@ class Budget:
         return f"Budget(epsilon={self.epsilon}, delta={self.delta})"
 
     def __str__(self) -> str:
-        return f"epsilon {plain(self.epsilon)}, delta {plain(self.delta)}"
+        # Part of what a ledger knows a question by: written otherwise, stored answers are lost.
+        return f"epsilon {self.epsilon}, delta {self.delta}"
 
     def _repr_html_(self) -> str:
         return facts_html("Budget", {"epsilon": self.epsilon, "delta": self.delta})
