@@ -10,7 +10,7 @@ from typing import Any
 
 from tacit.accounting.filters import BASIC, history
 from tacit.report.rounding import plainly
-from tacit.spec.budget import Amounts, Budget, Spent
+from tacit.spec.budget import Amounts, Budget, Spent, plain
 from tacit.spec.certificate import Certificate
 from tacit.spec.release import Noise
 from tacit.spec.schema import Schema
@@ -54,7 +54,7 @@ class Price:
     @property
     def text(self) -> str:
         """Epsilon as people write it."""
-        return str(self.epsilon)
+        return plain(self.epsilon)
 
     @property
     def factor(self) -> str:
@@ -79,7 +79,7 @@ class Price:
         but = ""
         if self.delta:
             but = (
-                f" Delta is what may be added to a chance on top of that: {self.delta}, "
+                f" Delta is what may be added to a chance on top of that: {plain(self.delta)}, "
                 f"or {_chance(float(self.delta))}."
             )
         return [
@@ -109,9 +109,9 @@ def translated(certificate: Certificate, schema: Schema) -> list[str]:
     who = schema.unit or "row"
     if certificate.data != "private":
         return [f"These are {certificate.data}: Tacit makes no promise of privacy about them."]
-    delta = f" and delta {certificate.delta}" if certificate.delta else ""
+    delta = f" and delta {plain(certificate.delta)}" if certificate.delta else ""
     said = [
-        f"It cost epsilon {certificate.epsilon}{delta} "
+        f"It cost epsilon {plain(certificate.epsilon)}{delta} "
         f"({certificate.accountant}). Protected: {certificate.unit}.",
     ]
     if certificate.neighbours == "replace_one":
@@ -211,7 +211,7 @@ def ledger_rows(entries: Iterable[Mapping[str, Any]]) -> list[tuple[str, ...]]:
     rows = []
     for entry, spent, limits in history(entries):
         when = str(entry["time"])[:16].replace("T", " ")
-        price = (str(entry["epsilon"]), str(entry["delta"]))
+        price = [plain(Decimal(entry[k])) for k in ("epsilon", "delta")]
         match entry["kind"]:
             case "created":
                 rows.append((when, "budget set", *price, ""))
@@ -228,8 +228,8 @@ def _so_far(spent: Amounts, limits: Amounts) -> str:
     """The sum of epsilons; or, of what a filter adds up, the first amount and its limit."""
     name, amount = next(iter(spent.by_name.items()))
     if name == "epsilon":
-        return str(amount)
-    return f"{name.replace('_', ' ')} {amount} of {limits.by_name[name]}"
+        return plain(amount)
+    return f"{name.replace('_', ' ')} {plain(amount)} of {plain(limits.by_name[name])}"
 
 
 def composition_of(entries: Iterable[Mapping[str, Any]]) -> str:
@@ -241,4 +241,7 @@ def composition_of(entries: Iterable[Mapping[str, Any]]) -> str:
 def limit_of(entries: Iterable[Mapping[str, Any]]) -> str:
     """Return what all releases of a ledger may cost together, by its last decision."""
     decided = [entry for entry in entries if entry["kind"] in ("created", "raised")]
-    return str(Budget(decided[-1]["epsilon"], decided[-1]["delta"])) if decided else ""
+    if not decided:
+        return ""
+    epsilon, delta = (plain(Decimal(decided[-1][key])) for key in ("epsilon", "delta"))
+    return f"epsilon {epsilon}, delta {delta}"

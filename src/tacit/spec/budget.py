@@ -71,6 +71,12 @@ def round_down(value: float, digits: int = 6) -> Decimal:
     return Context(prec=digits, rounding=ROUND_FLOOR).create_decimal(Decimal(value))
 
 
+def plain(value: Decimal) -> str:
+    """A decimal as people write it, exactly: 0.5 for 0.50000."""
+    short = value.normalize(_EXACT)
+    return format(short, "f") if short > Decimal("1e-12") else str(short + 0)
+
+
 @dataclass(frozen=True)
 class Budget:
     """An amount of privacy loss, (epsilon, delta), in exact decimals.
@@ -91,6 +97,7 @@ class Budget:
         return f"Budget(epsilon={self.epsilon}, delta={self.delta})"
 
     def __str__(self) -> str:
+        # Part of what a ledger knows a question by: written otherwise, stored answers are lost.
         return f"epsilon {self.epsilon}, delta {self.delta}"
 
     def _repr_html_(self) -> str:
@@ -120,7 +127,7 @@ class Spent:
         return Spent(_EXACT.add(self.epsilon, cost.epsilon), _EXACT.add(self.delta, cost.delta))
 
     def __str__(self) -> str:
-        return f"epsilon {self.epsilon}, delta {self.delta}"
+        return f"epsilon {plain(self.epsilon)}, delta {plain(self.delta)}"
 
 
 @dataclass(frozen=True)
@@ -158,7 +165,7 @@ class Amounts:
         return all(x <= limits.by_name[name] for name, x in self.by_name.items())
 
     def __str__(self) -> str:
-        return ", ".join(f"{name.replace('_', ' ')} {x}" for name, x in self.by_name.items())
+        return ", ".join(f"{name.replace('_', ' ')} {plain(x)}" for name, x in self.by_name.items())
 
 
 @dataclass(frozen=True)
@@ -177,7 +184,7 @@ class Left:
         return f"Left(epsilon={self.epsilon}, delta={self.delta})"
 
     def __str__(self) -> str:
-        return f"epsilon {self.epsilon}, delta {self.delta}"
+        return f"epsilon {plain(self.epsilon)}, delta {plain(self.delta)}"
 
     def _repr_html_(self) -> str:
         return facts_html("Left", {"epsilon": self.epsilon, "delta": self.delta})
