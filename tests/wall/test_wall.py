@@ -44,7 +44,7 @@ def test_over_budget_says_the_numbers_and_reads_nothing(monkeypatch):
     monkeypatch.setattr(CountsAnswer, "evaluate", pytest.fail)
     with pytest.raises(tacit.OverBudgetError) as caught:
         wall.release(QUERY, tacit.Gaussian(0.5, 1e-7))
-    assert caught.value.requested == "epsilon 0.5, delta 1E-7"
+    assert caught.value.requested == "epsilon 0.5, delta 0.0000001"
     assert caught.value.remaining == "epsilon 0.25, delta 0.000001"
     assert "No data were read" in str(caught.value)
 
