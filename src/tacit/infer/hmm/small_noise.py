@@ -13,8 +13,8 @@ import math
 import numpy as np
 
 from tacit.infer.hmm.gibbs import (
-    ZERO,
     SHAPE,
+    ZERO,
     compiled,
     draw_emissions,
     draw_path,
