@@ -349,7 +349,7 @@ def test_rates_are_drawn_near_the_posterior_at_temperature_one(family):
     exact = tacit.fit(model, home, tacit.Exact(), seed=2, draws=2000)
     assert kstest(drawn.flat(), exact.flat()).pvalue > 1e-6
     with pytest.raises(tacit.errors.ModelError, match="answers"):
-        tacit.GammaPoisson("y").posterior(home.release(query, tacit.Exact()))
+        tacit.GammaPoisson("y").posterior(release)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """What draws of a network's tables say about them. Statistical tests: false alarms 1e-6 each."""
 
 from collections import Counter
+from functools import cache
 from itertools import combinations_with_replacement, product
 
 import numpy as np
@@ -89,6 +90,12 @@ def enumerated(model, release, n, missing):
     """The posterior mean of every first entry: over all tables of n rows, each value or missing."""
     options = [range(3) if name in missing else range(2) for name in LEVELS]
     scale, drawn = release.noise[0].scale, [release.table(b.name).value[0] for b in release.blocks]
+
+    @cache
+    def normaliser(one, zero):
+        a, b = np.array([1 + one / scale]), np.array([1 + zero / scale])
+        return float(log_normaliser(a, b, 0.05)[0])
+
     weights, means = [], []
     for rows in combinations_with_replacement(list(product(*options)), n):
         log, mean = gammaln(n + 1) - sum(gammaln(k + 1) for k in Counter(rows).values()), []
@@ -104,9 +111,8 @@ def enumerated(model, release, n, missing):
                     log += betaln(0.5 + present, 0.25 + lost) - betaln(0.5, 0.25)
                 if 2 in above:
                     continue
-                a, b = 1 + one / scale, 1 + zero / scale
                 log += (zero * np.log(p[above][0]) + one * np.log(p[above][1])) / scale
-                log -= float(log_normaliser(np.array([a]), np.array([b]), 0.05)[0])
+                log -= normaliser(one, zero)
                 mean.append((1 + zero) / (2 + zero + one))
         weights.append(log)
         means.append(mean)

@@ -23,6 +23,7 @@ from tacit.infer.latent_counts import MISSING, ROWS
 _WIDE = 2.5  # a slice's first interval, in typical moves
 _STEPS = 100  # of a slice's interval, at most
 _SHEAR, _STRETCH, _CORNER, _NUMBER = range(4)  # what moves; there are three moves of a number
+ZERO = np.int64(0)  # a literal 0 is a type of its own, for which Numba compiles all calls again
 _compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
 
 
@@ -131,8 +132,11 @@ def _log_all(matrix, given, scratch):  # type: ignore[no-untyped-def]
     """The log density of a matrix, from scratch; -inf outside what data can be."""
     seen, scale, heavy, _, shifts, sizes, powers, facts, limits = given
     size, n = matrix.shape[0], matrix[0, 0]
-    if not limits[0] <= n <= limits[1] or np.diag(matrix).max() > n:
+    if not limits[0] <= n <= limits[1]:
         return -np.inf
+    for i in range(1, size):
+        if matrix[i, i] > n:
+            return -np.inf
     log = _log_rows(n, facts, limits)
     for k in range(len(sizes)):
         part = _factorised(matrix, shifts[k], sizes[k], scratch)
@@ -227,7 +231,7 @@ def _move_entry(i, j, width, state, given):  # type: ignore[no-untyped-def]
     matrix, inverses, logs, line, (scratch, _) = state
     seen, scale, _, _, _, sizes, powers, _, limits = given
     low, high = _room(matrix, i, j, inverses[0], limits)
-    corner, factors, log_rate = i + j == 0, 0, 0.0
+    corner, factors, log_rate = i + j == 0, ZERO, 0.0
     for k in range(len(sizes)):
         if j < sizes[k]:
             one, other, both = inverses[k, i, i], inverses[k, j, j], inverses[k, i, j]
@@ -267,7 +271,7 @@ def _move_rows(i, j, width, state, given):  # type: ignore[no-untyped-def]
     matrix, inverses, _, line, (scratch, _) = state
     seen, scale, _, _, _, sizes, powers, _, _ = given
     size, n, square = matrix.shape[0], matrix[0, 0], matrix[j, j]
-    factors, x, z = 0, scratch[0], scratch[1]
+    factors, x, z = ZERO, scratch[0], scratch[1]
     for k in range(len(sizes)):
         if i < sizes[k]:
             within = _times_column(inverses, k, sizes[k], matrix, j, z)
@@ -344,7 +348,7 @@ def _log_times(t, move, state, given):  # type: ignore[no-untyped-def]
 @_compiled
 def _move_number(move, width, state, given):  # type: ignore[no-untyped-def]
     """Slice-sample a move of the number of rows."""
-    t = _slice(_NUMBER + move, width, -np.inf, np.inf, 0, 0, state, given)
+    t = _slice(_NUMBER + move, width, -np.inf, np.inf, ZERO, ZERO, state, given)
     if t != 0.0:
         matrix, _, _, _, (out, _) = state
         matrix[:] = out

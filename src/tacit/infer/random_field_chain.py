@@ -15,6 +15,7 @@ import numpy as np
 from tacit.infer.latent_counts import ROWS
 
 _BURN, _EVERY = 400, 4  # sweeps before the first draw, and for each draw
+ZERO = np.int64(0)  # a literal 0 is a type of its own, for which Numba compiles all calls again
 _compiled = numba.njit(cache=True)
 
 
@@ -102,7 +103,7 @@ def follow(m, old, new, fixed, out):  # type: ignore[no-untyped-def]
     A coupling of the two laws: most rows stay. Forth and back have the same joint law, for a fixed
     number of rows (multinomial) and for a free one (Poisson).
     """
-    moved = 0
+    moved = ZERO
     for x in range(m.size):
         out[x] = m[x]
         if new[x] < old[x]:
@@ -118,7 +119,7 @@ def follow(m, old, new, fixed, out):  # type: ignore[no-untyped-def]
 @_compiled
 def _refresh(m, mean, share, fixed, out):  # type: ignore[no-untyped-def]
     """Redraw a random share of the rows."""
-    moved = 0
+    moved = ZERO
     for x in range(m.size):
         gone = binomial(m[x], share)
         out[x] = m[x] - gone
@@ -344,7 +345,7 @@ def run_chain(theta, factor, wide, spread, field, seen, n, limits, sd, most, siz
         now = SeenCells(seen.value, width, seen.power, seen.heavy)
         total = float(rows.states.sum())
         theta, good = _hamiltonian(
-            theta, factor, field.cell, rows.cells, total, sd, step, score, p
+            theta, factor, field.cell, rows.cells.astype(np.float64), total, sd, step, score, p
         )  # fmt: skip
         step = _tuned(step, good, 0.8, warm)
         theta, good = _together(
@@ -358,7 +359,7 @@ def run_chain(theta, factor, wide, spread, field, seen, n, limits, sd, most, siz
             at = (np.log(rate) - middle) / spread
             to = keep * at + np.sqrt(1.0 - keep * keep) * np.random.standard_normal()
             new = np.exp(middle + spread * to)
-            follow(rows.states, rate * p, new * p, False, other.states)
+            follow(rows.states, rate * p, new * p, fixed, other.states)
             log = ROWS * spread * (to - at) - 0.5 * (at * at - to * to)
             good = _accepted(rows, other, field, now, limits, log)
             rate = new if good else rate

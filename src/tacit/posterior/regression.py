@@ -61,7 +61,9 @@ class LogisticPosterior(ClassPosterior):
     """
 
     def predict_proba(self, table: Mapping[str, Any], target: str | None = None) -> np.ndarray:
-        second = super().predict_proba(table, target)[:, 1]
+        self._target(target)
+        parts = [expit(odds).mean(axis=0) for _, odds in self._log_odds(table)]
+        second = np.concatenate([np.zeros(0), *parts])
         return np.column_stack([1 - second, second])  # so that both add up to 1 exactly
 
     def log_likelihood(self, table: Mapping[str, Any]) -> np.ndarray:

@@ -65,6 +65,23 @@ def test_a_wide_program_has_shorter_chunks():
     assert (programs.compiled(wide).chunk, narrow.chunk, narrow.wide) == (32, 512, 2048)
 
 
+def failing(*given):
+    raise RuntimeError("out of memory")
+
+
+@pytest.mark.parametrize("trial", [lambda *given: False, failing])
+def test_chunks_stay_short_where_longer_ones_fail(trial, monkeypatch):
+    """They are tried when they are needed, which is too late to refuse: budget may be spent."""
+    lengths, alike = [], programs._alike
+    monkeypatch.setattr(
+        programs, "_alike", lambda *given: lengths.append(given[2]) or alike(*given)
+    )
+    made = programs.compiled.__wrapped__(dense().kernel)
+    assert lengths == [512]
+    monkeypatch.setattr(programs, "_alike", trial)
+    assert made.wide == 512
+
+
 def newton_rounds(row, state):
     """How many rounds square roots take: a loop that ends when the row says so."""
 

@@ -19,6 +19,7 @@ compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
 fast = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=True)
 
 SHAPE = 0.5  # of the rates' prior
+ZERO = np.int64(0)  # a literal 0 is a type of its own, for which Numba compiles all calls again
 _LEAST = -690.0  # least log probability: exp does not underflow
 
 
@@ -189,7 +190,7 @@ def _pick(rng, weight):  # type: ignore[no-untyped-def]
 def draw_paths(rng, chain):  # type: ignore[no-untyped-def]
     """Draw the states of all sequences."""
     for r in range(chain.z.shape[0]):
-        draw_path(rng, chain, r, 0, chain.z.shape[1])
+        draw_path(rng, chain, r, ZERO, chain.z.shape[1])
 
 
 @compiled

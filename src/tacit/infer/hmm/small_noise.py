@@ -14,6 +14,7 @@ import numpy as np
 
 from tacit.infer.hmm.gibbs import (
     SHAPE,
+    ZERO,
     compiled,
     draw_emissions,
     draw_path,
@@ -57,7 +58,7 @@ def run_small_noise(rng, data, z, warmup, out):  # type: ignore[no-untyped-def]
             _normal_log_likelihood(near, rate, theta, data.spread, chain.log_like)
             chain.log_like[~data.used] = 0.0
             for r in range(z.shape[0]):
-                a, b = 0, int(rng.random() * _STRETCH) + 1
+                a, b = ZERO, int(rng.random() * _STRETCH) + 1
                 while a < times:
                     b = min(b, times)
                     _move_stretch(rng, data, chain, rate, theta, s, r, a, b)

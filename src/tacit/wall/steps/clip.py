@@ -18,7 +18,8 @@ from tacit.spec.sums import Bound, side_of
 # No counting of references: nothing is made here, and who calls holds on to what it passes.
 _compiled = numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
 # Into the loop over units: passing arrays to functions would cost more than they do.
-_inlined = numba.njit(inline="always", nogil=True, error_model="numpy")
+# By LLVM: Numba's own inlining copies and types them anew at every call.
+_inlined = numba.njit(forceinline=True, nogil=True, error_model="numpy", _nrt=False)
 _looped = numba.njit(nogil=True, error_model="numpy")
 # Adds floats in an order that the compiler chooses by their number: to vector code.
 _reordered = numba.njit(nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})

@@ -155,7 +155,7 @@ def _compiled(python: Any, kernel: Any, given: tuple[Any, ...], arguments: tuple
     if (python, kernel) not in _LOOPS:
         called = numba.void(*map(numba.typeof, given))
         typed = (numba.types.FunctionType(called), *map(numba.typeof, arguments))
-        kernel.compile(called)
+        kernel.compile(called.args)  # as a call from Python would, which finds it in the cache
         _LOOPS[python, kernel] = compiled(python, signature=numba.void(*typed))
     return _LOOPS[python, kernel]
 

@@ -2,14 +2,15 @@
 
 The shape of a chunk follows from the program, and from the size of a batch where that is public.
 With a shape that varied with the data, XLA could compute another unit's row differently in its last
-bits. Whether a row's position changes its result is tried on synthetic rows before any charge.
+bits. Whether a row's position changes its result is tried on synthetic rows: before any charge, and
+at the length of chunks for many rows before these are first run.
 """  # proof: programs
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -32,11 +33,22 @@ class Compiled:
     program: Program
     run: Callable[[np.ndarray, Any], Any] = field(repr=False)
     chunk: int
-    wide: int
 
     @property
     def dtype(self) -> Any:
         return np.dtype(self.program.dtype)
+
+    @cached_property
+    def wide(self) -> int:
+        """The length of chunks of many rows: compiled and tried when there first are as many.
+
+        Budget may have been spent by then, so that what XLA cannot do is not refused.
+        """
+        try:
+            good = self.chunk == _CHUNK and _alike(self.program, self.run, _WIDE)
+        except Exception:  # noqa: BLE001 - whatever XLA raises, on synthetic rows
+            good = False
+        return _WIDE if good else self.chunk
 
 
 @lru_cache(maxsize=64)
@@ -60,8 +72,7 @@ def compiled(program: Program) -> Compiled:
     for run in runs:
         try:
             if _alike(program, run, chunk):
-                wide = _WIDE if chunk == _CHUNK and _alike(program, run, _WIDE) else chunk
-                return Compiled(program, run, chunk, wide)
+                return Compiled(program, run, chunk)
         except Exception:  # noqa: BLE001 - whatever XLA raises, on synthetic rows
             raise QueryError(
                 "XLA cannot compile this program. Nothing was charged or read."
