@@ -522,6 +522,31 @@ def test_hostile_parquet_is_read(tmp_path):
     assert counts.tolist() == [0, 1, 0]
 
 
+@pytest.mark.parametrize("text", [str, str.encode])
+def test_a_text_more_than_a_parquet_file_has_indices_for_is_read(tmp_path, text):
+    """Arrow restores 8-bit indices: the 128th different text of a column made reading fail."""
+    schema = tacit.Schema(tacit.Categorical("x", ["w0", "w100"]), neighbours="add_remove")
+    for size in (127, 128, 200):
+        words = [text(f"w{i}") for i in range(size)]
+        index = pa.array(range(100), pa.int8())
+        chunks = [
+            pa.DictionaryArray.from_arrays(index[: len(some)], some)
+            for some in (words[:100], words[100:])
+        ]
+        pq.write_table(pa.table({"x": pa.chunked_array(chunks)}), tmp_path / "a.parquet")
+        found = exact(tmp_path / "a.parquet", schema, tacit.queries.Counts("x"))
+        assert found.tolist() == [1, 1, size - 2]
+
+
+@pytest.mark.slow
+def test_texts_too_long_for_one_dictionary_are_read(tmp_path):
+    """More than 2^31 bytes of different texts in a row group: one cell made reading fail."""
+    texts = pa.chunked_array([[f"{i} " + "a " * 2**19] for i in range(2100)])
+    pq.write_table(pa.table({"x": texts}), tmp_path / "a.parquet", compression="zstd")
+    schema = tacit.Schema(tacit.Categorical("x", ["0"]), neighbours="add_remove")
+    assert exact(tmp_path / "a.parquet", schema, tacit.queries.Counts("x")).tolist() == [0, 2100]
+
+
 def test_a_file_without_a_header_is_not_quoted_back(tmp_path):
     path = tmp_path / "h.csv"
     for text in ("SECRETCELL12345,42\nx,1\n", "my smoker SECRET,7\n", "a,smoker\rSECRET,b\r"):
