@@ -15,10 +15,9 @@ from tacit.fitting import fit
 from tacit.planning.guesses import Guess, Guessed
 from tacit.posterior import Posterior
 from tacit.public import Public
-from tacit.spec.budget import Budget
 from tacit.spec.checks import whole_number
 from tacit.spec.errors import InferenceWarning, ModelError
-from tacit.spec.mechanisms import Exact, Gaussian, Laplace
+from tacit.spec.mechanisms import Exact
 from tacit.spec.schema import Schema
 
 if TYPE_CHECKING:
@@ -296,19 +295,12 @@ class _Runs:
 
 def at_epsilon(how: Any, epsilon: float) -> Any:
     """Return the same way to spend, at another epsilon."""
-    number = f"{epsilon:.6g}"
-    match how:
-        case Laplace():
-            return Laplace(number)
-        case Gaussian(epsilon=known) if known is not None:
-            return Gaussian(number, how.delta)
-        case Budget():
-            return Budget(number, how.delta)
-        case _ if getattr(how, "epsilon", None) is not None:
-            return replace(how, epsilon=number)
-    raise ModelError(
-        f"Expected a way to spend that says its epsilon, such as tacit.Laplace(0.5), not {how!r}."
-    )
+    if getattr(how, "epsilon", None) is None:
+        raise ModelError(
+            "Expected a way to spend that says its epsilon, such as tacit.Laplace(0.5), not "
+            f"{how!r}."
+        )
+    return replace(how, epsilon=f"{epsilon:.6g}")
 
 
 def _epsilons_of(how: Any) -> list[float]:
