@@ -200,8 +200,12 @@ def sources(rng, table, folder):
     )
     frame = pl.from_arrow(plain)
     yield "polars", frame, {name: frame[name].to_list() for name in frame.columns}
-    encoded = {name: plain[name].dictionary_encode() for name in plain.column_names}
     # Parquet holds no null among the texts of a dictionary.
+    nulls = {f.name for f in plain.schema if pa.types.is_null(f.type)}
+    encoded = {
+        name: plain[name] if name in nulls else plain[name].dictionary_encode()
+        for name in plain.column_names
+    }
     pq.write_table(
         rng.choice([plain, pa.table(encoded)]),
         folder / "a.parquet",
@@ -216,7 +220,7 @@ def sources(rng, table, folder):
     (folder / "a.csv").write_bytes(b"\n".join([header, *lines]) + b"\n")
     if len(texts) > 1:  # else a blank line would be a row
         yield "csv", folder / "a.csv", texts
-    if pa.null() not in plain.schema.types:  # DuckDB has no such columns
+    if not nulls:  # DuckDB has no such columns
         yield "duckdb", ibis.duckdb.connect().create_table("t", plain), cells
 
 

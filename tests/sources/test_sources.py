@@ -462,6 +462,26 @@ def ids():
     yield [clash, clash.replace("4hA", "4hE"), "a", "b"]
 
 
+@pytest.mark.parametrize("dtype", [pa.binary(4), pa.uuid()])
+def test_bytes_of_a_fixed_size_cannot_name_a_unit(tmp_path, dtype):
+    """Trimmed like text, the numbers 9, 10 and 32 in four bytes were one person."""
+    size = 4 if dtype == pa.binary(4) else 16
+    ids = pa.array([i.to_bytes(size, "big") for i in (9, 10, 32, 33)], pa.binary(size)).cast(dtype)
+    table = pa.table({"id": ids, "smoker": ["yes"] * 4})
+    pq.write_table(table, tmp_path / "a.parquet")
+    for source in (table, tmp_path / "a.parquet"):
+        with pytest.raises(tacit.errors.SourceError, match="become equal"):
+            tacit.Public(source, smoking(unit="id", max_rows_per_unit=1))
+
+
+def test_types_that_ibis_does_not_know_are_refused():
+    """Bits were read as text of their bytes: 00100000 and 0010000000100000 were one person."""
+    duck = ibis.duckdb.connect()
+    duck.raw_sql("CREATE TABLE t (id BIT, smoker TEXT)")
+    with pytest.raises(tacit.errors.SourceError, match="'id' has type"):
+        tacit.Public(duck.table("t"), smoking(unit="id", max_rows_per_unit=1))
+
+
 def test_different_ids_are_different_units(tmp_path):
     schema = smoking(unit="id", max_rows_per_unit=1)
     for column in ids():
