@@ -62,7 +62,7 @@ class Forecast:
 
     @property
     def coverage_sd(self) -> float:
-        """The standard error of a coverage from so many tables, where intervals are right."""
+        """The standard error of a coverage from `repeats` tables, where intervals are right."""
         return math.sqrt(self.level * (1 - self.level) / self.repeats)
 
     @property
@@ -142,8 +142,9 @@ def forecast(
         What columns are about like, from what is public: for levels their shares,
         `{"ill": {"no": 0.9, "yes": 0.1}}`; for numbers `{"age": {"mean": 50, "sd": 15}}`, or the
         mean alone for counts (Poisson) and waiting times (exponential). Or a table of public or
-        made-up rows, whose columns may depend on each other. Columns that are not guessed are drawn
-        anew for each table: shares evenly from all, means and standard deviations over the bounds.
+        synthetic rows, whose columns may depend on each other. Columns that are not guessed are
+        drawn anew for each table: shares evenly from all, means and standard deviations over the
+        bounds.
     epsilons
         At which to look. Default: a quarter of what `how` has, up to four times as much.
     repeats, level, seed

@@ -138,7 +138,7 @@ def _coded(key: Key, schema: Schema, codes: np.ndarray) -> np.ndarray:
 
 @numba.njit(cache=True, nogil=True)
 def _tally(codes, shape, rows, table):
-    """Add so many rows to the cell of each column of codes; the last index is that of -1."""
+    """Add `rows` to the cells that the columns of codes name; the last index is that of -1."""
     for i in range(codes.shape[1]):
         at = 0
         for j in range(len(codes)):
