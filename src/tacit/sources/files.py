@@ -62,16 +62,18 @@ def _folded(facts: pyarrow.parquet.FileMetaData) -> list[str]:
     With 32-bit indices, whatever type the file names: a cell must not be one too many. And not
     where all texts together may be too long for a dictionary of Arrow.
     """  # proof: cells
-    leaves = range(facts.num_columns)
-    sizes = dict.fromkeys((facts.schema.column(leaf).path for leaf in leaves), 0)
-    for group in map(facts.row_group, range(facts.num_row_groups)):
-        for leaf in leaves:
-            sizes[group.column(leaf).path_in_schema] += group.column(leaf).total_uncompressed_size
+    leaves = [facts.schema.column(leaf).path for leaf in range(facts.num_columns)]
+    groups = [facts.row_group(i) for i in range(facts.num_row_groups)]
+
+    def size(name: str) -> int:
+        leaf = leaves.index(name)
+        return sum(int(group.column(leaf).total_uncompressed_size) for group in groups)
+
     found = []
     for field in facts.schema.to_arrow_schema():
         encoded = pa.types.is_dictionary(field.type)
         textual = is_textual(field.type.value_type if encoded else field.type)
-        if textual and (encoded or sizes[field.name] < _MOST_FOLDED):
+        if textual and (encoded or size(field.name) < _MOST_FOLDED):
             found.append(field.name)
     return found
 
