@@ -223,6 +223,74 @@ def test_help_imports_next_to_nothing():
     assert done.stdout.strip() == "[]"
 
 
+HEAVY = (
+    *("jax", "numpyro", "arviz", "xarray", "pandas", "matplotlib.pyplot"),
+    *("scipy.optimize", "scipy.interpolate", "scipy.signal", "scipy.stats", "scipy.spatial"),
+    *("ibis", "duckdb", "pyspark", "opendp", "dp_accounting", "formulaic"),
+)
+REPLAY = """
+import gc, sys
+from tacit.cli import main
+sys.argv = ["tacit", "run", "study.toml"]
+try:
+    main()
+except SystemExit as done:
+    assert not done.code
+from numba.core.dispatcher import Dispatcher
+compiled = [each for each in gc.get_objects() if isinstance(each, Dispatcher)]
+print("IMPORTED", sorted(set(%r) & set(sys.modules)))
+print("COMPILED", [each.__name__ for each in compiled if sum(each.stats.cache_misses.values())])
+"""
+
+
+@pytest.mark.parametrize(
+    "analysis",
+    [
+        'model = "LogisticRegression", target = "a", features = ["b", "age"]',
+        'model = "NaiveBayesMixture", features = ["a", "b"], n_components = 2',
+    ],
+)
+def test_a_replay_imports_and_compiles_little(run, tmp_path, analysis):
+    """A stored answer takes its page and its files: without these it is there in half the time."""
+    rng = np.random.default_rng(0)
+    table = {name: rng.choice(["no", "yes"], 300) for name in ("a", "b")}
+    table |= {"who": np.arange(300), "age": rng.integers(20, 90, 300)}
+    pd.DataFrame(table).to_csv(tmp_path / "visits.csv", index=False)
+    study = tmp_path / "study.toml"
+    study.write_text(
+        f"""
+        data = {{source = "visits.csv", ledger = "visits.ledger"}}
+        budget = {{epsilon = 1, delta = 1e-5}}
+        analysis = [{{name = "asked", {analysis}, how = {{epsilon = 1, delta = 1e-6}}}}]
+        [schema]
+        unit = "who"
+        max_rows_per_unit = 1
+        neighbours = "replace_one"
+        columns = [
+            {{name = "age", type = "real", low = 20, high = 90}},
+            {{name = "a", type = "categorical", levels = ["no", "yes"]}},
+            {{name = "b", type = "categorical", levels = ["no", "yes"]}},
+        ]
+        """
+    )
+    run("run", study)
+    written = tmp_path / "results" / "study"
+    first = {path: path.read_bytes() for path in written.rglob("summary.csv")}
+    (written / "report.html").unlink()
+    done = subprocess.run(
+        [sys.executable, "-c", REPLAY % (HEAVY,)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert "asked: a stored answer" in done.stdout, done.stderr
+    assert "IMPORTED []" in done.stdout
+    assert "COMPILED []" in done.stdout
+    assert first == {path: path.read_bytes() for path in written.rglob("summary.csv")} != {}
+    assert (written / "report.html").read_text().count("<svg") >= 2
+
+
 def charges(folder):
     entries = tacit.Ledger(folder / "incidents.ledger").entries()
     return [entry["name"] for entry in entries if entry["kind"] == "charge"]
@@ -250,6 +318,35 @@ def test_a_mistake_in_the_last_analysis_costs_nothing(run, folder):
     study.write_text(text.replace('success = "yes"', 'success = "no"'))
     assert "'harm' was used for a different question" in run("run", study, ok=False)
     assert charges(folder) == ["harm"]
+
+
+def test_a_study_file_may_begin_with_a_mark_and_a_path_at_home(run, folder, monkeypatch):
+    """As editors on Windows write it, and as people write paths."""
+    study = folder / "study.toml"
+    text = study.read_text(encoding="utf-8")
+    study.write_text(text, encoding="utf-8-sig")
+    assert "A dry run" in run("run", study, "--dry-run")
+    monkeypatch.setenv("HOME", str(folder))
+    monkeypatch.setenv("USERPROFILE", str(folder))
+    moved = text.replace('"incidents.csv"', '"~/incidents.csv"')
+    assert moved != text
+    study.write_text(moved, encoding="utf-8")
+    assert "A dry run" in run("run", study, "--dry-run")
+    study.write_text(text, encoding="utf-16")
+    assert "its text is not UTF-8. Save it as UTF-8" in run("run", study, "--dry-run", ok=False)
+
+
+def test_files_in_the_place_of_others_are_told_apart(run, folder):
+    table = folder / "incidents.csv"
+    assert f"tacit init {table} writes a study file" in run("run", table, ok=False)
+    run("run", folder / "study.toml")
+    results = folder / "results" / "study" / "harm"
+    for wrong in ("posterior.nc", "summary.csv", "certificate.json"):
+        said = run("fit", results / wrong, ok=False)
+        assert "release.json" in said, wrong
+    slip = (folder / "study.toml").read_text().replace('{ name = "harm"', '{ nmae = "harm"')
+    (folder / "slip.toml").write_text(slip)
+    assert "is 'nmae' meant to be it?" in run("run", folder / "slip.toml", ok=False)
 
 
 def test_results_that_cannot_be_written_are_found_before_the_charge(run, folder):
@@ -365,6 +462,14 @@ def test_init_reads_the_header_alone(run, folder, tmp_path):
     table.write_bytes(b'"id";"sex, or gender"\n')
     run("init", table, "-o", folder / "semicolons.toml")
     assert 'separator = ";"' in (folder / "semicolons.toml").read_text()
+    for encoding, name in (("latin-1", "Führungskraft"), ("cp1252", "Gehalt in €")):
+        table.write_bytes(f"id;{name}\nx;y\n".encode(encoding))
+        run("init", table, "-o", folder / f"{encoding}.toml")
+        text = (folder / f"{encoding}.toml").read_text(encoding="utf-8")
+        assert f'encoding = "{encoding}"' in text
+        assert f'name = "{name}"' in text
+        assert '# decimal = ","' in text
+
     table.write_bytes(b'id,sex,age,"odd ""name"""\n')
 
     codebook = tmp_path / "codebook.csv"

@@ -1,6 +1,7 @@
 """report.html without a browser: what it says is right, escaped, and of no raw data."""
 
 import math
+import re
 from dataclasses import replace
 from decimal import Decimal
 
@@ -9,6 +10,7 @@ import pytest
 
 import tacit
 from tacit import report
+from tacit.report.answers import answers, question
 from tacit.report.privacy import Price, translated
 from tacit.report.rounding import Estimate
 
@@ -60,6 +62,27 @@ def test_one_file_for_three_readers(made):
     outside = text.replace("http://www.w3.org/", "")  # names of XML, which nothing loads
     assert "http://" not in outside
     assert "https://" not in outside
+
+
+def test_of_two_levels_the_answer_is_about_the_second(made):
+    schema = tacit.Schema(
+        tacit.Categorical("ill", [False, True]),
+        tacit.Categorical("ward", ["a", "b", "c"]),
+        neighbours="replace_one",
+    )
+    rows = {"ill": [True, False, False] * 40, "ward": ["a", "b", "b", "c"] * 30}
+    public = tacit.Public(rows, schema, seed=1)
+    network = tacit.BayesNet({"ill": ["ward"]})
+    posterior = tacit.fit(network, public, tacit.Laplace(2), draws=50, seed=1)
+    assert question(posterior) == "How does ill depend on ward?"
+    said = answers(posterior, 0.9)
+    assert len(said) == 3
+    assert all(text.startswith("ill = True where ward = ") for text in said)
+    network = tacit.BayesNet({"ill": ["ward"], "ward": []})
+    assert question(posterior) == question(tacit.fit(network, public, tacit.Laplace(2), draws=9))
+    text = str(made[0]["smoking"].certificate)
+    assert "scale 8, grid 1" in text
+    assert not re.search(r"\d\.\d{7}|[{}]", text)
 
 
 def test_a_charge_that_is_shown_twice_counts_once(made):

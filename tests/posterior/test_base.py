@@ -7,6 +7,7 @@ import pytest
 import tacit
 from tacit.posterior import load_arviz
 from tacit.posterior.inference_data import pareto_weights
+from tacit.posterior.table import Table
 from tests.conftest import SMOKERS, smoking
 
 
@@ -102,6 +103,22 @@ def test_save_and_load(posterior, several, tmp_path):
         tacit.Posterior.load(tmp_path / "none.nc")
 
 
+def test_a_table_is_what_pandas_shows_and_writes(posterior, several, tmp_path):
+    for one in (posterior, several):
+        table, frame = one.table(), one.summary()
+        assert [label for label, _ in table.rows()] == list(frame.index)
+        np.testing.assert_array_equal([row for _, row in table.rows()], frame.to_numpy())
+        table.to_csv(tmp_path / "t.csv")
+        frame.to_csv(tmp_path / "f.csv")
+        assert (tmp_path / "t.csv").read_bytes() == (tmp_path / "f.csv").read_bytes()
+    parts = [(["a,b", 'c"d'], {"mean": np.array([1.0, 2.0])}), (["e"], {"sd": np.array([0.1])})]
+    table = Table.of(parts, {})
+    table.to_csv(tmp_path / "t.csv")
+    table.frame().to_csv(tmp_path / "f.csv")
+    assert (tmp_path / "t.csv").read_bytes() == (tmp_path / "f.csv").read_bytes()
+    assert "e,,0.1" in (tmp_path / "t.csv").read_text()
+
+
 def test_a_canary_in_the_data_is_in_no_artefact(tmp_path):
     canary = "canary-7f3a9"
     data = {key: np.append(value, canary) for key, value in SMOKERS.items()}
@@ -155,6 +172,36 @@ def test_a_file_is_what_arviz_is_given(tmp_path):
     assert set(one) == set(other)
     for group, dataset in one.items():
         assert dataset.drop_attrs().identical(other[group].drop_attrs()), group
+
+
+@pytest.mark.parametrize("names", [("chain", "draw"), ("draw", "p"), ("p", "a/b"), ("a/b", "c/d")])
+def test_columns_may_be_called_anything(names, tmp_path):
+    """Also as ArviZ calls dimensions, or with a slash, which NetCDF and ArviZ 1.x do not take."""
+    one, other = names
+    levels = (tacit.Categorical(one, ["x", "y/z"]), tacit.Categorical(other, ["1", "2"]))
+    schema = tacit.Schema(*levels, tacit.Real("v", 0, 1), neighbours="replace_one")
+    rows = {one: ["x", "y/z"] * 9, other: ["1", "2", "2"] * 6, "v": [0.1, 0.5] * 9}
+    public = tacit.Public(rows, schema, seed=1)
+    for model in (
+        tacit.DirichletCategorical(one),
+        tacit.BayesNet({one: [other]}),
+        tacit.LinearRegression("v", [one, other]),
+    ):
+        posterior = tacit.fit(model, public, tacit.Laplace(1), draws=20, chains=2, seed=1)
+        path = tmp_path / f"{type(model).__name__}.nc"  # ArviZ keeps what it reads open
+        posterior.save(path)
+        again = tacit.Posterior.load(path)
+        assert (again.dims, again.coords) == (posterior.dims, posterior.coords)
+        assert again.summary().equals(posterior.summary())
+        assert {k: v.tolist() for k, v in again.predicted.items()} == {
+            k: v.tolist() for k, v in posterior.predicted.items()
+        }
+        read = groups_of(load_arviz().from_netcdf(str(path), engine="h5netcdf"))
+        made = groups_of(posterior.to_arviz())
+        for group in (
+            ("posterior", "posterior_predictive") if posterior.predicted else ("posterior",)
+        ):
+            assert made[group].drop_attrs().identical(read[group].drop_attrs()), group
 
 
 def groups_of(data):

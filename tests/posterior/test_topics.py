@@ -70,4 +70,8 @@ def test_draws_that_do_not_fit_are_refused_and_saved_all_the_same(monkeypatch, t
     again = tacit.Posterior.load(tmp_path / "topics.nc")
     assert isinstance(again.draws, TopicDraws)
     assert again.summary().equals(found.summary())
+    assert again.summary().attrs["missing"] == found.summary().attrs["missing"]
+    found.table().to_csv(tmp_path / "t.csv")
+    found.summary().to_csv(tmp_path / "f.csv")
+    assert (tmp_path / "t.csv").read_bytes() == (tmp_path / "f.csv").read_bytes()
     np.testing.assert_array_equal(again.sample(200), found.sample(200))

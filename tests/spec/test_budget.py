@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tacit import Budget, Gaussian, Laplace
 from tacit.errors import BudgetError
-from tacit.spec.budget import Spent, round_up
+from tacit.spec.budget import Spent, plain, round_up
 
 BAD = [
     0,
@@ -78,6 +78,27 @@ def test_shares_never_exceed_the_whole(epsilon, parts):
 @given(st.floats(1e-9, 1e6))
 def test_costs_are_rounded_up(value):
     assert Decimal(value) <= round_up(value) <= Decimal(value) * Decimal("1.00001")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("2.50000", "2.5"),
+        ("0.000000", "0"),
+        ("1E+1", "10"),
+        ("1E-7", "0.0000001"),
+        ("1E-99", "1E-99"),
+    ],
+)
+def test_prices_are_written_exactly_and_without_spare_zeros(value, text):
+    assert plain(Decimal(value)) == text
+    assert Decimal(text) == Decimal(value)
+    assert str(Spent(Decimal("1.00000"), Decimal("0.000000"))) == "epsilon 1, delta 0"
+
+
+def test_how_a_price_is_written_in_the_name_of_a_question_stays():
+    """Ledgers know stored answers by a digest of it: other zeros would have them paid for again."""
+    assert str(Budget("1.00000", "1E-7")) == "epsilon 1.00000, delta 1E-7"
 
 
 def test_numpy_numbers_are_numbers():

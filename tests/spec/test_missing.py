@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tacit
-from tacit.spec.missing import missing, rows_of, warnings_of
+from tacit.spec.missing import Missing, Rows, missing, rows_of, warnings_of
 
 Q = tacit.queries
 SMOKER, BMI = tacit.Categorical("smoker", ["no", "yes"]), tacit.Real("bmi", 10, 60)
@@ -73,6 +73,26 @@ def test_of_moments_only_what_is_known_is_said():
     (hidden,) = missing(released(data, schema(BMI, neighbours="add_remove"), Q.Moments("bmi"), how))
     assert hidden.low is None
     assert "was not measured" in str(hidden)
+
+
+def test_no_more_rows_have_a_value_than_there_are():
+    n, described = 1000, schema(tacit.Categorical("ill", [False, True]), BMI)
+    data = {"ill": [True, False] * (n // 2), "bmi": [25.0] * n}
+    above = 0
+    for seed in range(40):
+        public = tacit.Public(data, described, seed=seed)
+        release = public.release(Q.Moments("bmi"), tacit.Laplace(0.2))
+        posterior = tacit.NormalModel("bmi").posterior(release, draws=10, chains=1)
+        above += rows_of(release).estimate > n + 5
+        assert posterior.rows.estimate <= n
+        assert posterior.rows.estimate == min(rows_of(release).estimate, n)
+        (lacking,) = release.missing()
+        assert "0.0% (0.0% to 0.0%)" not in str(lacking)
+    assert above > 5  # by noise of sd 14
+    assert str(Missing(("a",), 0.0, 0.0, 2e-4)) == (
+        "hardly any rows (less than 0.1%) have no value in 'a'"
+    )
+    assert str(Rows(2310.2, 140.3)) == "about 2,310 (noise of sd 140)"
 
 
 def test_what_a_default_swallowed_is_not_known_and_said():

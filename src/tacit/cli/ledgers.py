@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,6 +23,7 @@ def show(path: LedgerPath) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from tacit.spec.budget import plain
     from tacit.wall import Ledger
 
     ledger = Ledger(path)
@@ -38,12 +40,15 @@ def show(path: LedgerPath) -> None:
             what = f"schema: {'; '.join(entry['changes'])}"
         time = str(entry["time"])[:16].replace("T", " ")
         given = (entry["entry"], time, what, entry.get("name"))
-        values = (*given, entry.get("epsilon"), entry.get("delta"))
+        spent = (entry.get(key) for key in ("epsilon", "delta"))
+        values = (*given, *(None if value is None else plain(Decimal(value)) for value in spent))
         table.add_row(*(Text("" if value is None else str(value)) for value in values))
     out.print(table)
     chain = ledger.read()
     unit, rows = chain.pins.get("unit"), chain.pins.get("max_rows_per_unit")
-    protected = "one row" if unit is None else f"{unit} ({rows} rows each)"
+    protected = (
+        "one row" if unit is None else f"{unit} ({rows} {'row' if rows == 1 else 'rows'} each)"
+    )
     out.print(f"Protects {protected}, neighbours {chain.pins.get('neighbours')}")
     out.print(f"Budget: {chain.limit}\nSpent:  {chain.spent}\nLeft:   {chain.left}")
     out.print(f"Head:   {chain.head}")

@@ -33,12 +33,12 @@ def print_posterior(
     name: str, posterior: Posterior, truth: Mapping[str, float] | None = None
 ) -> None:
     """A summary, with the truth beside it where it is known."""
-    summary = posterior.summary()
+    summary = posterior.table()
     table = Table(title=f"{name}: {posterior.model['model']}", title_justify="left")
     for column in ("", *(["truth"] if truth else []), *summary.columns):
         table.add_column(column, justify="right")
     truths = list(truth.values()) if truth else []
-    for i, (label, row) in enumerate(summary.iterrows()):
+    for i, (label, row) in enumerate(summary.rows()):
         known = [f"{truths[i]:.3f}" if i < len(truths) else ""] if truth else []
         cells = ("" if value != value else f"{value:.4g}" for value in row)  # noqa: PLR0124
         table.add_row(Text(str(label)), *known, *cells)

@@ -94,6 +94,7 @@ def print_prices(study: Study, planned: StudyPlan) -> None:
     from rich.text import Text
 
     from tacit.fitting import doubts
+    from tacit.spec.budget import plain
 
     table = Table(title="What it costs", title_justify="left")
     for column in ("analysis", "method", "questions", "epsilon", "delta", ""):
@@ -102,7 +103,7 @@ def print_prices(study: Study, planned: StudyPlan) -> None:
         cost = each.plan.cost
         note = "stored: free" if each.stored else "partly paid" if each.due != cost else ""
         method, steps = type(each.plan.method).__name__, str(each.plan.steps)
-        cells = (each.name, method, steps, str(cost.epsilon), str(cost.delta), note)
+        cells = (each.name, method, steps, plain(cost.epsilon), plain(cost.delta), note)
         table.add_row(*map(Text, cells))
     out.print(table)
     out.print(f"To pay now: {planned.due}. Left in the budget: {planned.left}.\n")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.interpolate import CubicHermiteSpline
 
 from tacit.infer.one_parameter import OneParameter
 from tacit.laws import bounded_rates
@@ -94,4 +93,6 @@ class DrawnRate:
         total, slopes = np.log(sums) + top, weight @ theta / sums
         if len(knots) == 1:
             return np.full(s.shape, total[0])
+        from scipy.interpolate import CubicHermiteSpline
+
         return np.asarray(CubicHermiteSpline(knots, total, slopes)(s))

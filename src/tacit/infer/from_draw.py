@@ -24,7 +24,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.interpolate import CubicSpline
 from scipy.special import gammaln
 
 from tacit.infer.latent_counts import MISSING, Rows, Weights, drawn_from, log_cell
@@ -168,6 +167,8 @@ def _log_normalisers(law: Tempered, rows: int, second: np.ndarray) -> np.ndarray
 
     if len(second) <= _MOST_EXACT:
         return at(second)
+    from scipy.interpolate import CubicSpline
+
     knots = np.linspace(0, rows, _MOST_EXACT)
     return CubicSpline(knots, at(knots))(second)
 

@@ -21,7 +21,6 @@ from itertools import accumulate
 import numba
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
-from scipy.optimize import brentq
 from scipy.special import digamma, gammaln, logsumexp
 
 from tacit.infer.noise import DEPTH, Law
@@ -237,6 +236,8 @@ def tilt_of(cells: Sequence[Weights], concentration: float, rows: Rows) -> float
 
     tilt = 0.0
     if gap(0.0) > 0:  # else V increases slowly, and no tilt is needed
+        from scipy.optimize import brentq
+
         steepest = rows.log_derivative_with_value(0.0, concentration) - 1e-9
         tilt = float(brentq(gap, steepest, 0.0, xtol=1e-9))
     tilted = [cell.tilted(tilt) for cell in cells]
@@ -249,6 +250,8 @@ def tilt_into_bounds(cells: Sequence[Weights], least: float, most: float) -> flo
     target = float(np.clip(middle, least, most))
     if target == middle:
         return 0.0
+    from scipy.optimize import brentq
+
     bound = 1.0
     while _mean(cells, -bound) > target or _mean(cells, bound) < target:
         bound *= 2

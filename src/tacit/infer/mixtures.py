@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from scipy.spatial.distance import cdist
 from scipy.special import digamma
 
 from tacit.kernels.mixtures import BINS
@@ -215,6 +214,8 @@ def clustered(
     rows: np.ndarray, components: int, units: float, prior: MixturePrior, rng: np.random.Generator
 ) -> NormalMixture:
     """Return the likeliest mixture from several starts, rows being weighted to sum to `units`."""
+    from scipy.spatial.distance import cdist
+
     scaled, equal = rows / (rows.std(axis=0) + 1e-9), np.ones(len(rows))
     found = []
     for _ in range(_STARTS):
@@ -225,6 +226,8 @@ def clustered(
 
 def seeds(rows: np.ndarray, weight: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
     """Return `count` of the weighted rows, chosen by k-means++."""
+    from scipy.spatial.distance import cdist
+
     chosen: list[int] = []
     near = np.ones(len(rows))
     while len(chosen) < count:

@@ -11,13 +11,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.interpolate import CubicHermiteSpline
 from scipy.special import gammaln, logsumexp
 
 from tacit.infer.noise import Law
 from tacit.laws.truncated_normal import log_mass
+
+if TYPE_CHECKING:
+    from scipy.interpolate import CubicHermiteSpline
 
 _MOST_LEVELS = 4000  # of a capped count; a larger cap is taken as none
 
@@ -53,6 +56,8 @@ class OneParameter:
     @cached_property
     def _correction(self) -> tuple[CubicHermiteSpline, np.ndarray]:
         """How the bounds change log h_n at each mean: n times the first, plus the second."""
+        from scipy.interpolate import CubicHermiteSpline
+
         eta, mean, variance = self._scanned
         free = self.free_natural(mean)
         bounded = self.log_partition(eta) - eta * mean

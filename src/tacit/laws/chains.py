@@ -10,7 +10,6 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import numpy as np
-from scipy.optimize import minimize
 
 from tacit.laws.uniform import Array, Uniform, normals
 
@@ -95,6 +94,8 @@ def _acceptance(gain: float) -> float:
 
 def _mode(log_density: LogDensity, gradient: Gradient, size: int) -> tuple[Array, Array]:
     """Return the approximate mode, and an inverse root of the Hessian there."""
+    from scipy.optimize import minimize  # takes longer than many a fit
+
     high = 1e300
     best = minimize(
         lambda u: -np.nan_to_num(log_density(u), nan=-high, posinf=high, neginf=-high),

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from tacit.spec.checks import set_fields
 from tacit.spec.draws import checked_share
@@ -65,6 +64,8 @@ def matched(kept: Sequence[Values], columns: Sequence[str]) -> dict[str, np.ndar
 
     Each draw is matched to the mean of those before it, from the last one backwards, by its tables.
     """
+    from scipy.optimize import linear_sum_assignment
+
     tables = [np.concatenate([values[name] for name in columns], axis=1) for values in kept]
     order = np.empty((len(kept), len(tables[0])), int)
     total = np.zeros_like(tables[0])

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from tacit.fitting import fit
 from tacit.planning.guesses import Guess, Guessed
@@ -21,6 +20,7 @@ from tacit.spec.mechanisms import Exact
 from tacit.spec.schema import Schema
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
 
 _DRAWS = {"draws": 400, "chains": 2}
@@ -238,6 +238,8 @@ class _Runs:
 
     def forecast(self, epsilons: Iterable[float]) -> Forecast:
         """Return a forecast for these epsilons, and for a fit without noise."""
+        import pandas as pd
+
         asked = (*sorted(set(epsilons)), math.inf)
         for epsilon in asked:
             if epsilon not in self._seen:
@@ -246,6 +248,8 @@ class _Runs:
         return Forecast(table, self.units, self.level, self.repeats, self.assumptions)
 
     def _at(self, epsilon: float) -> pd.DataFrame:
+        import pandas as pd
+
         how = Exact() if math.isinf(epsilon) else at_epsilon(self.how, epsilon)
         widths, errors, covered = [], [], []
         for i, (table, truth) in enumerate(zip(self._tables, self._truths, strict=True)):

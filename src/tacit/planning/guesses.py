@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-import pandas as pd
 
 from tacit.spec.columns import Categorical, Column, Integer, Real, Time
 from tacit.spec.errors import ModelError
 from tacit.spec.periods import period_begin
 from tacit.spec.schema import Schema
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 _POPULATION = 20_000  # rows that stand for a population; tables are drawn from them
 
-Guess = Mapping[str, Any] | pd.DataFrame | None
+Guess: TypeAlias = "Mapping[str, Any] | pd.DataFrame | None"
 
 
 class Guessed:
@@ -26,20 +28,21 @@ class Guessed:
         self._schema, self._guess = schema, guess
         names = [column.name for column in schema.columns]
         asked = [name for name in names if name in _names_in(model)]
-        rows = isinstance(guess, pd.DataFrame)
-        given = list(guess.columns) if rows else list(guess or {})
-        unknown = [name for name in given if name not in names and not rows]
+        rows = None if guess is None or isinstance(guess, Mapping) else guess
+        given = list(guess or {}) if rows is None else list(rows.columns)
+        self._rows = rows
+        unknown = [name for name in given if name not in names and rows is None]
         if unknown:
             raise ModelError(f"No column {unknown[0]!r} to guess; there are {', '.join(names)}.")
         missing = [name for name in asked if name not in given]
-        if rows and missing:
+        if rows is not None and missing:
             raise ModelError(f"Expected a column {missing[0]!r} in the guessed rows.")
         self.complete = not missing
         self._waits = type(model).__name__ in ("GammaPoisson", "GammaExponential")
         listed = ", ".join(missing)
         texts = []
-        if rows:
-            texts.append(f"tables are drawn from {len(guess)} guessed rows")
+        if rows is not None:
+            texts.append(f"tables are drawn from {len(rows)} guessed rows")
         elif given:
             texts.append(f"the guesses of {', '.join(given)}, in independent columns")
         if missing:
@@ -48,13 +51,11 @@ class Guessed:
 
     def population(self, rng: np.random.Generator) -> dict[str, Any]:
         """The rows of a population, by column."""
-        if isinstance(self._guess, pd.DataFrame):
-            frame = self._guess
+        frame, known, rows = self._rows, {}, _POPULATION
+        if frame is not None:
             known = {str(name): frame[name].to_numpy() for name in frame.columns}
             rows = len(frame)
-        else:
-            known, rows = {}, _POPULATION
-        spoken = {} if isinstance(self._guess, pd.DataFrame) else dict(self._guess or {})
+        spoken = dict(self._guess or {}) if frame is None else {}
         return {
             column.name: known[column.name]
             if column.name in known

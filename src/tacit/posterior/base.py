@@ -6,21 +6,31 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import pandas as pd
 from scipy.special import ndtri
 
-from tacit.posterior.inference_data import mixing, read_groups, to_groups, write_groups
+from tacit.posterior.inference_data import (
+    free_name,
+    mixing,
+    read_groups,
+    to_groups,
+    write_groups,
+)
 from tacit.posterior.intervals import Interval, ends_of, spread_known, summary_columns, tails
+from tacit.posterior.table import Table
+from tacit.spec.budget import plain
 from tacit.spec.certificate import Certificate
 from tacit.spec.errors import FileError, ModelError
 from tacit.spec.html import facts_html, table_html
-from tacit.spec.missing import Rows, rows_of, warnings_of
+from tacit.spec.missing import Rows, most_rows, rows_of, warnings_of
 from tacit.spec.release import Release
 from tacit.spec.sampling import Sampling
 from tacit.spec.wire import from_json, to_json
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _TYPES: dict[str, type[Posterior]] = {}  # subclasses by name, for `load`
 _COUNTED = "rows_counted"  # a constant: about how many rows, and the noise's standard deviation
@@ -125,10 +135,11 @@ class Posterior:
     def rows(self) -> Rows | None:
         """About how many rows have a value, by what was released; None if it was not measured."""
         (release,) = self.releases
-        known = rows_of(release)
-        if known is None and _COUNTED in self.constants:
-            return Rows(*map(float, self.constants[_COUNTED]))
-        return known
+        found = rows_of(release)
+        if found is None and _COUNTED in self.constants:
+            found = Rows(*map(float, self.constants[_COUNTED]))
+        most = most_rows(release)
+        return None if found is None else replace(found, estimate=min(found.estimate, most))
 
     def warned(self, warnings: tuple[str, ...]) -> Self:
         """Return the posterior with doubts about it, which its certificate has too."""
@@ -241,7 +252,11 @@ class Posterior:
         warnings, `attrs["rows"]` the number of rows in words, or that it was not measured, and
         `attrs["missing"]` what is known of rows without a value.
         """
-        frames = []
+        return self.table(level, kind).frame()
+
+    def table(self, level: float = 0.9, kind: Interval = "central") -> Table:
+        """Return what `summary` shows, without pandas."""
+        parts: list[tuple[Sequence[str], Mapping[str, np.ndarray]]] = []
         for variable in self.draws:
             flat = self.flat(variable)
             low, high = self.interval(level, variable, kind)
@@ -249,19 +264,25 @@ class Posterior:
             columns = summary_columns(flat.mean(axis=0), sd, low, high, level, kind)
             if self.chained and self.draws[variable].shape[1] >= _FEWEST:
                 columns |= mixing(self.draws[variable])
-            frames.append(pd.DataFrame(columns, index=self._labels(variable)))
-        (release,) = self.releases
+            parts.append((self._labels(variable), columns))
         rows = self.rows
         if rows is not None and "rows" not in self.draws and not self.chained:
             half = ndtri(tails(level)[1]) * rows.sd
-            ends = rows.estimate - half, rows.estimate + half
+            most = most_rows(self.releases[-1])
+            ends = max(rows.estimate - half, 0.0), min(rows.estimate + half, most)
             columns = summary_columns(rows.estimate, rows.sd, *ends, level, kind)
-            frames.append(pd.DataFrame(columns, index=["rows"]))
-        found = pd.concat(frames)
-        found.attrs["warnings"] = list(self.warnings)
-        found.attrs["rows"] = "not measured" if rows is None else str(rows)
-        found.attrs["missing"] = [str(each) for each in release.missing()]
-        return found
+            parts.append((["rows"], columns))
+        return Table.of(parts, self._said())
+
+    def _said(self) -> dict[str, Any]:
+        """Warnings, and what is known of rows with and without a value, in words."""
+        (release,) = self.releases
+        rows = self.rows
+        return {
+            "warnings": list(self.warnings),
+            "rows": "not measured" if rows is None else str(rows),
+            "missing": [str(each) for each in release.missing()],
+        }
 
     def to_arviz(self) -> Any:
         """Return the draws and the release, with the privacy facts in `attrs`.
@@ -301,9 +322,19 @@ class Posterior:
             "unit": certificate.unit,
             "certificate": certificate.to_json(),
         }
-        named = {name: list(names) for name, names in dims.items()}
-        labels = {name: [_coordinate(v) for v in values] for name, values in coords.items()}
-        return groups, named, labels, facts
+        called = {dim: free_name(dim, self.dims, "_level") for dim in coords}
+        named = {free_name(v, (), "_"): [called[d] for d in names] for v, names in dims.items()}
+        labels = {called[d]: [_coordinate(v) for v in values] for d, values in coords.items()}
+        predicted = groups["posterior_predictive"]
+        kept = {
+            group: {free_name(name, (), "_"): array for name, array in arrays.items()}
+            for group, arrays in groups.items()
+        } | {"posterior_predictive": dict(zip(self._predicted_names(), predicted.values()))}
+        return kept, named, labels, facts
+
+    def _predicted_names(self) -> list[str]:
+        """What predictive draws are called in a file: dimensions go by the name of a variable."""
+        return [free_name(name, self.dims, "_predicted") for name in self.predicted]
 
     def save(self, path: str | Path) -> None:
         """Write a NetCDF file that ArviZ opens and `Posterior.load` reads back whole."""
@@ -311,6 +342,7 @@ class Posterior:
         facts |= {
             "tacit_dims": json.dumps({k: list(v) for k, v in self.dims.items()}),
             "tacit_coords": json.dumps({k: list(v) for k, v in self.coords.items()}),
+            "tacit_predicted": json.dumps(dict(zip(self._predicted_names(), self.predicted))),
             "tacit_kind": type(self).__name__,
             "tacit_warnings": json.dumps([list(self.warnings), self.chained]),
             "tacit_releases": to_json([r.to_dict() for r in self.releases]),
@@ -327,15 +359,18 @@ class Posterior:
             dims = json.loads(facts["tacit_dims"])
             coords = json.loads(facts["tacit_coords"])
             warned, chained = json.loads(facts["tacit_warnings"])
+            names = json.loads(facts.get("tacit_predicted", "{}"))
+            drawn = {name: free_name(name, (), "_") for name in dims}
             found = groups["posterior"]
+            predicted = groups.get("posterior_predictive", {})
             return _TYPES.get(facts["tacit_kind"], cls)(
-                draws={name: found[name] for name in dims if name in found},
+                draws={name: found[kept] for name, kept in drawn.items() if kept in found},
                 dims={name: tuple(names) for name, names in dims.items()},
                 coords={name: tuple(labels) for name, labels in coords.items()},
                 model=json.loads(facts["model"]),
                 releases=tuple(Release.from_dict(r) for r in from_json(facts["tacit_releases"])),
                 noise=facts["noise"],
-                predicted=groups.get("posterior_predictive", {}),
+                predicted={names.get(name, name): array for name, array in predicted.items()},
                 constants=groups.get("constant_data", {}),
                 warnings=tuple(warned),
                 chained=chained,
@@ -347,20 +382,20 @@ class Posterior:
         return self._described(*next(iter(self.draws.values())).shape[:2])
 
     def _repr_html_(self) -> str:
-        table = self.summary()
-        names = [" ".join(map(str, np.atleast_1d(name))) for name in table.index[:20]]
+        table = self.table()
         rows = [
-            (name, *(f"{v:.4g}" for v in row))
-            for name, row in zip(names, table.to_numpy(), strict=False)
+            (" ".join(map(str, np.atleast_1d(label))), *(f"{v:.4g}" for v in row))
+            for label, row in table.rows()[:20]
         ]
         facts = {"model": self.model["model"], "warnings": "; ".join(self.warnings) or "none"}
         body = table_html(("", *map(str, table.columns)), rows)
         return facts_html("Posterior", facts, body, self.certificate._repr_html_())
 
     def _described(self, chains: int, draws: int) -> str:
-        stamp = self.certificate.data
+        stamped = self.certificate
+        stamp = stamped.data
         if stamp == "private":
-            stamp = f"private: epsilon {self.certificate.epsilon}, delta {self.certificate.delta}"
+            stamp = f"private: epsilon {plain(stamped.epsilon)}, delta {plain(stamped.delta)}"
         doubts = "".join(f"\n  warning: {text}" for text in self.warnings)
         return f"Posterior({self.model['model']}, {chains} x {draws} draws, {stamp}){doubts}"
 

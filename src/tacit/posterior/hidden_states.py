@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
-import xarray as xr
 
 from tacit.posterior.base import Posterior, chunks, column_of, log_mean
 from tacit.posterior.intervals import Interval
+from tacit.posterior.table import Table
 from tacit.spec.errors import ModelError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
 
 STATE = "hidden_state"
 
@@ -26,6 +29,8 @@ class HiddenStatesPosterior(Posterior):
 
     def states(self) -> pd.DataFrame:
         """Return the most probable state of each cell: sequences are rows, times are columns."""
+        import pandas as pd
+
         sequence, time = self.dims["states"]
         return pd.DataFrame(
             self.state_probabilities().to_numpy().argmax(axis=2),
@@ -35,6 +40,8 @@ class HiddenStatesPosterior(Posterior):
 
     def state_probabilities(self) -> xr.DataArray:
         """Return the probability of each state in each cell (sequence, time, hidden_state)."""
+        import xarray as xr
+
         drawn = self.flat("states")
         share = [(drawn == k).mean(axis=0) for k in self.coords[STATE]]
         dims = (*self.dims["states"], STATE)
@@ -42,10 +49,10 @@ class HiddenStatesPosterior(Posterior):
             np.stack(share, axis=2), dims=dims, coords={d: list(self.coords[d]) for d in dims}
         )
 
-    def summary(self, level: float = 0.9, kind: Interval = "central") -> pd.DataFrame:
+    def table(self, level: float = 0.9, kind: Interval = "central") -> Table:
         """Return the mean, standard deviation and interval of all parameters but `states`."""
         shown = {name: drawn for name, drawn in self.draws.items() if name != "states"}
-        return Posterior.summary(replace(self, draws=shown), level, kind)
+        return Posterior.table(replace(self, draws=shown), level, kind)
 
     def log_likelihood(self, table: Mapping[str, Any]) -> np.ndarray:
         """Return the log of each row's mean probability over draws, given its sequence and time.
@@ -76,6 +83,8 @@ class HiddenStatesPosterior(Posterior):
 
     def _codes(self, table: Mapping[str, Any], name: str) -> np.ndarray:
         """Return the index of each value among the public levels, -1 for others."""
+        import pandas as pd
+
         levels = self.coords[name]
         values = pd.Series(np.asarray(column_of(table, name)).ravel())
         if all(isinstance(level, str) for level in levels):

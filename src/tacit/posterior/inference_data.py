@@ -1,13 +1,13 @@
 """ArviZ, and the NetCDF files that it reads, with a group for each type of variable.
 
-Files are written by xarray alone: importing ArviZ takes longer than many a fit.
+Files are written by h5netcdf alone: importing xarray or ArviZ takes longer than many a fit.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,6 +16,17 @@ import numpy as np
 
 ENGINE = "h5netcdf"
 _SAMPLED = ("posterior", "posterior_predictive")  # groups of variables with a draw each
+_DRAWN = ("chain", "draw")
+_SLASH = "\N{DIVISION SLASH}"  # a common one would make a group
+
+
+def free_name(name: str, taken: Collection[str], ending: str) -> str:
+    """Return what a variable or a dimension is called in a file and in ArviZ.
+
+    A column may be called "draw", or like a variable; labels are a variable of their dimension's
+    name, which must be the only one.
+    """
+    return name.replace("/", _SLASH) + ending * (name in _DRAWN or name in taken)
 
 
 def write_groups(
@@ -26,23 +37,49 @@ def write_groups(
     attrs: Mapping[str, str],
 ) -> None:
     """Write groups of arrays, leaving out those that are empty, with attributes of the whole."""
-    import xarray as xr
+    import h5netcdf
 
-    xr.Dataset(attrs=dict(attrs)).to_netcdf(path, mode="w", engine=ENGINE)
-    for group, arrays in groups.items():
-        if arrays:
-            variables: dict[str, Any] = {}
-            known: dict[str, Any] = {}
-            for name, array in arrays.items():
-                first = ("chain", "draw") if group in _SAMPLED else ()
-                named = [*first, *dims.get(name, ())]
-                named += [f"{name}_dim_{i}" for i in range(array.ndim - len(named))]
-                variables[name] = (named, array)
-                for dim, size in zip(named, array.shape, strict=True):
-                    known[dim] = list(coords[dim]) if dim in coords else np.arange(size)
-            inner = attrs if group == "posterior" else {}
-            made = xr.Dataset(variables, coords=known, attrs=dict(inner))
-            made.to_netcdf(path, mode="a", group=group, engine=ENGINE)
+    with h5netcdf.File(path, "w") as file:
+        file.attrs.update(attrs)
+        for group, arrays in groups.items():
+            if arrays:
+                made = file.create_group(group)
+                made.attrs.update(attrs if group == "posterior" else {})
+                _write_arrays(made, arrays, _DRAWN * (group in _SAMPLED), dims, coords)
+
+
+def _write_arrays(
+    group: Any,
+    arrays: Mapping[str, np.ndarray],
+    first: Sequence[str],
+    dims: Mapping[str, Sequence[str]],
+    coords: Mapping[str, Sequence[Any]],
+) -> None:
+    """Write arrays whose dimensions are `first` and their own, with labels of all dimensions."""
+    for name, array in arrays.items():
+        named = [*first, *dims.get(name, ())]
+        named += [f"{name}_dim_{i}" for i in range(array.ndim - len(named))]
+        for dim, size in zip(named, array.shape, strict=True):
+            if dim not in group.dimensions:
+                group.dimensions[dim] = size
+                labels = np.asarray(coords[dim]) if dim in coords else np.arange(size)
+                _write_array(group, dim, [dim], labels)
+        _write_array(group, name, named, array)
+
+
+def _write_array(group: Any, name: str, dims: Sequence[str], array: np.ndarray) -> None:
+    """Write texts and truth values as xarray does, which NetCDF has no types for."""
+    import h5py
+
+    match array.dtype.kind:
+        case "U":
+            group.create_variable(name, dims, h5py.string_dtype(), array.astype(object))
+        case "b":
+            group.create_variable(name, dims, "i1", array.astype("i1")).attrs["dtype"] = "bool"
+        case "f":
+            group.create_variable(name, dims, array.dtype, array, fillvalue=np.nan)
+        case _:
+            group.create_variable(name, dims, array.dtype, array)
 
 
 def read_groups(path: str | Path) -> tuple[dict[str, dict[str, np.ndarray]], Mapping[str, Any]]:

@@ -6,10 +6,9 @@ import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 from scipy.sparse import csr_matrix, issparse
 from scipy.special import ndtri
@@ -17,10 +16,14 @@ from scipy.special import ndtri
 from tacit.infer.topics import bound, completion, mixtures
 from tacit.posterior.base import Posterior, describe
 from tacit.posterior.intervals import Interval, summary_columns, tails
+from tacit.posterior.table import Table
 from tacit.spec.errors import ModelError
 from tacit.spec.release import Release
 from tacit.spec.sampling import Sampling
 from tacit.spec.texts import check_words, word_counts
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 TOPIC, WORD, TOPICS = "topic", "word", "topics"
 _MOST_NUMBERS = 2**27  # of all draws at once: 1 GB
@@ -164,14 +167,16 @@ class TopicPosterior(Posterior):
         self, level: float = 0.9, kind: Interval = "central", words: int = 10
     ) -> pd.DataFrame:
         """Return the mean, sd and interval of the most probable words of each topic."""
+        return self.table(level, kind, words).frame()
+
+    def table(self, level: float = 0.9, kind: Interval = "central", words: int = 10) -> Table:
         low, high = self.interval(level, kind=kind)
         sd = self.constants["spread"] / self.sizes[:, None]
-        top = self.top_words(words)
-        index = {word: i for i, word in enumerate(self.coords[WORD])}
-        names = [(topic, word) for topic in top.index for word in top.loc[topic]]
-        at = [topic for topic, _ in names], [index[word] for _, word in names]
+        topics, top = self._top(words)
+        at = np.repeat(topics, top.shape[1]), top.ravel()
+        names = [(int(topic), self.coords[WORD][word]) for topic, word in zip(*at, strict=True)]
         columns = summary_columns(self.topics[at], sd[at], low[at], high[at], level)
-        return pd.DataFrame(columns, index=pd.MultiIndex.from_tuples(names, names=[TOPIC, WORD]))
+        return Table(names, columns, (TOPIC, WORD), self._said())
 
     def _kept(self) -> Mapping[str, np.ndarray]:
         """Draws for ArviZ and for files: fewer a chain of a large model, 2^25 numbers at most."""
@@ -181,10 +186,16 @@ class TopicPosterior(Posterior):
 
     def top_words(self, n: int = 10) -> pd.DataFrame:
         """Return the most probable words of each topic, one topic a row, the largest first."""
-        words = np.array(self.coords[WORD], dtype=object)
-        order = np.argsort(-self.topics, axis=1, kind="stable")[:, :n]
-        index = np.argsort(-self.sizes, kind="stable")
-        return pd.DataFrame(words[order[index]], index=pd.Index(index, name=TOPIC))
+        import pandas as pd
+
+        topics, words = self._top(n)
+        found = np.array(self.coords[WORD], dtype=object)[words]
+        return pd.DataFrame(found, index=pd.Index(topics, name=TOPIC))
+
+    def _top(self, n: int) -> tuple[np.ndarray, np.ndarray]:
+        """The topics, the largest first, and the most probable words of each, as indices."""
+        topics = np.argsort(-self.sizes, kind="stable")
+        return topics, np.argsort(-self.topics, axis=1, kind="stable")[topics, :n]
 
     def transform(self, documents: Any) -> np.ndarray:
         """Return expected topic proportions (document, topic) of documents that you have."""

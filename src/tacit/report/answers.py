@@ -67,7 +67,12 @@ def question(posterior: Posterior) -> str:
         case "NaiveBayes":
             return f"How do {features} differ between the levels of {target}?"
         case "BayesNet":
-            return "How does each column depend on its parents in the network?"
+            asked = [(child, parents) for child, parents in facts["graph"].items() if parents]
+            if not asked:
+                return f"What share of the rows has each level of {_list(facts['graph'])}?"
+            first, *others = (f"{child} depend on {_list(parents)}" for child, parents in asked)
+            more = [text.replace(" depend on ", " on ", 1) for text in others]
+            return f"How does {_list([first, *more])}?"
         case "MarkovRandomField":
             return "How often do the levels of neighbouring columns occur together?"
         case "HMM":
@@ -98,6 +103,8 @@ def answers(posterior: Posterior, level: float) -> list[str]:
         return _effects(posterior, level, sure)
     name = main_variable(posterior)
     found = estimates(posterior, name, level)
+    if name.startswith("p(") and "|" in name and posterior[name].shape[-1] == 2:
+        found = found[1::2]  # of two shares that sum to one, the second level's
     said = [_said(each, sure) for each in found[:_MOST_SAID]]
     if len(found) > _MOST_SAID:
         said.append(f"The table below has {len(found) - _MOST_SAID} numbers more.")

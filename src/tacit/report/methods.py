@@ -8,6 +8,7 @@ from typing import Any
 
 from tacit.posterior import Posterior
 from tacit.report.privacy import Price
+from tacit.spec.budget import plain
 
 VERSION = version("tacit")
 _NOISE = {
@@ -31,7 +32,7 @@ def paragraph(posteriors: Mapping[str, Posterior], price: Price | None, level: f
         relation = "replacing one unit (the number of units is public)"
     else:
         relation = "adding or removing one unit"
-    delta = f", delta = {price.delta}" if price.delta else ""
+    delta = f", delta = {plain(price.delta)}" if price.delta else ""
     accountants = dict.fromkeys(
         each.certificate.accountant
         for each in posteriors.values()

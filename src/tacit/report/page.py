@@ -29,6 +29,7 @@ from tacit.report.figures import inline_svg
 from tacit.report.methods import VERSION, citation, paragraph
 from tacit.report.privacy import Price, ledger_rows, limit_of, translated
 from tacit.report.rounding import Estimate
+from tacit.spec.budget import plain
 from tacit.spec.errors import FileError, ModelError, TacitError
 from tacit.spec.moments import Moments
 from tacit.spec.queries import Counts
@@ -173,8 +174,8 @@ def _section(
 
 def _cost(posterior: Posterior) -> str:
     certificate = posterior.certificate
-    delta = f", delta {certificate.delta}" if certificate.delta else ""
-    return f"epsilon {certificate.epsilon}{delta}"
+    delta = f", delta {plain(certificate.delta)}" if certificate.delta else ""
+    return f"epsilon {plain(certificate.epsilon)}{delta}"
 
 
 def _tabled(posterior: Posterior) -> list[str]:

@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from tacit.report.rounding import plainly
-from tacit.spec.budget import Budget, Spent
+from tacit.spec.budget import Budget, Spent, plain
 from tacit.spec.certificate import Certificate
 from tacit.spec.release import Noise
 from tacit.spec.schema import Schema
@@ -53,7 +53,7 @@ class Price:
     @property
     def text(self) -> str:
         """Epsilon as people write it."""
-        return str(self.epsilon)
+        return plain(self.epsilon)
 
     @property
     def factor(self) -> str:
@@ -78,7 +78,7 @@ class Price:
         but = ""
         if self.delta:
             but = (
-                f" Delta is what may be added to a chance on top of that: {self.delta}, "
+                f" Delta is what may be added to a chance on top of that: {plain(self.delta)}, "
                 f"or {_chance(float(self.delta))}."
             )
         return [
@@ -108,9 +108,9 @@ def translated(certificate: Certificate, schema: Schema) -> list[str]:
     who = schema.unit or "row"
     if certificate.data != "private":
         return [f"These are {certificate.data}: Tacit makes no promise of privacy about them."]
-    delta = f" and delta {certificate.delta}" if certificate.delta else ""
+    delta = f" and delta {plain(certificate.delta)}" if certificate.delta else ""
     said = [
-        f"It cost epsilon {certificate.epsilon}{delta} "
+        f"It cost epsilon {plain(certificate.epsilon)}{delta} "
         f"({certificate.accountant}). Protected: {certificate.unit}.",
     ]
     if certificate.neighbours == "replace_one":
@@ -210,7 +210,7 @@ def ledger_rows(entries: Iterable[Mapping[str, Any]]) -> list[tuple[str, ...]]:
     rows, spent = [], Spent()
     for entry in entries:
         when = str(entry["time"])[:16].replace("T", " ")
-        price = (str(entry.get("epsilon", "")), str(entry.get("delta", "")))
+        price = [plain(Decimal(entry[k])) if entry.get(k) else "" for k in ("epsilon", "delta")]
         match entry["kind"]:
             case "created":
                 rows.append((when, "budget set", *price, ""))
@@ -218,11 +218,14 @@ def ledger_rows(entries: Iterable[Mapping[str, Any]]) -> list[tuple[str, ...]]:
                 rows.append((when, f"budget raised: {entry['reason']}", *price, ""))
             case "charge":
                 spent += Budget(*price)
-                rows.append((when, str(entry["name"] or "(no name)"), *price, str(spent.epsilon)))
+                rows.append((when, str(entry["name"] or "(no name)"), *price, plain(spent.epsilon)))
     return rows
 
 
 def limit_of(entries: Iterable[Mapping[str, Any]]) -> str:
     """Return what all releases of a ledger may cost together, by its last decision."""
     decided = [entry for entry in entries if entry["kind"] in ("created", "raised")]
-    return str(Budget(decided[-1]["epsilon"], decided[-1]["delta"])) if decided else ""
+    if not decided:
+        return ""
+    epsilon, delta = (plain(Decimal(decided[-1][key])) for key in ("epsilon", "delta"))
+    return f"epsilon {epsilon}, delta {delta}"

@@ -30,8 +30,8 @@ def owner(cells: Any) -> pa.Array:
     if isinstance(cells, pa.Array) and pa.types.is_signed_integer(cells.type):
         return cells.cast(pa.int64())
     names = text(cells)
-    blank = pc.equal(names, pa.scalar(b"", TEXT))
-    return pc.if_else(blank, pa.scalar(None, TEXT), names)
+    named = pc.binary_length(names).cast(pa.bool_())
+    return pc.if_else(named, names, pa.nulls(1, TEXT)[0])  # a scalar of Python would import pandas
 
 
 def units_of(

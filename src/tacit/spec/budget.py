@@ -65,6 +65,12 @@ def round_up(value: float, digits: int = 6) -> Decimal:
     return Context(prec=digits, rounding=ROUND_CEILING).create_decimal(Decimal(value))
 
 
+def plain(value: Decimal) -> str:
+    """A decimal as people write it, exactly: 0.5 for 0.50000."""
+    short = value.normalize(_EXACT)
+    return format(short, "f") if short > Decimal("1e-12") else str(short + 0)
+
+
 @dataclass(frozen=True)
 class Budget:
     """An amount of privacy loss, (epsilon, delta), in exact decimals.
@@ -85,6 +91,7 @@ class Budget:
         return f"Budget(epsilon={self.epsilon}, delta={self.delta})"
 
     def __str__(self) -> str:
+        # Part of what a ledger knows a question by: written otherwise, stored answers are lost.
         return f"epsilon {self.epsilon}, delta {self.delta}"
 
     def _repr_html_(self) -> str:
@@ -118,7 +125,7 @@ class Spent:
         )
 
     def __str__(self) -> str:
-        return f"epsilon {self.epsilon}, delta {self.delta}"
+        return f"epsilon {plain(self.epsilon)}, delta {plain(self.delta)}"
 
 
 @dataclass(frozen=True)
@@ -138,7 +145,7 @@ class Left:
         return f"Left(epsilon={self.epsilon}, delta={self.delta})"
 
     def __str__(self) -> str:
-        return f"epsilon {self.epsilon}, delta {self.delta}"
+        return f"epsilon {plain(self.epsilon)}, delta {plain(self.delta)}"
 
     def _repr_html_(self) -> str:
         return facts_html("Left", {"epsilon": self.epsilon, "delta": self.delta})

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Literal
 
+from tacit.spec.budget import plain
 from tacit.spec.html import facts_html
 from tacit.spec.wire import facts_of, reading
 
@@ -92,8 +93,8 @@ class Certificate:
             return f"Certificate({self.data})"
         entry = "" if self.ledger is None else f", ledger entry {self.ledger.entry}"
         return (
-            f"Certificate(epsilon {self.epsilon}, delta {self.delta} for {self.unit}, "
-            f"{self.neighbours}{entry})"
+            f"Certificate(epsilon {plain(self.epsilon)}, delta {plain(self.delta)} for "
+            f"{self.unit}, {self.neighbours}{entry})"
         )
 
     def _repr_html_(self) -> str:
@@ -102,8 +103,8 @@ class Certificate:
         mark = self.ledger
         entry = "none" if mark is None else f"entry {mark.entry}, head {mark.head[:16]}"
         facts = {
-            "epsilon": self.epsilon,
-            "delta": self.delta,
+            "epsilon": plain(self.epsilon),
+            "delta": plain(self.delta),
             "protects": self.unit,
             "neighbours": self.neighbours,
             "accounting": self.accountant,
@@ -118,7 +119,7 @@ class Certificate:
         if self.data == "released elsewhere":
             return "\n".join(f"{self.data}: {text}" for text in self.assumptions)
         lines = [
-            f"({self.epsilon}, {self.delta})-differential privacy for {self.unit}",
+            f"({plain(self.epsilon)}, {plain(self.delta)})-differential privacy for {self.unit}",
             f"neighbours: {self.neighbours}; accounting: {self.accountant}",
             *(f"event: {_sentence(event)}" for event in self.events),
             *(f"assumption: {text}" for text in self.assumptions),
@@ -128,6 +129,20 @@ class Certificate:
         return "\n".join(lines)
 
 
+def _rounded(value: Any) -> str:
+    """A value as people read it; the certificate's own numbers are exact."""
+    match value:
+        case float():
+            return f"{value:.6g}"
+        case {"type": name, **options}:
+            return " ".join([name, *(f"{key} {_rounded(each)}" for key, each in options.items())])
+        case list() | tuple():
+            return f"[{', '.join(map(_rounded, value))}]"
+    return str(value)
+
+
 def _sentence(event: Mapping[str, Any]) -> str:
-    parts = [f"{key} {value}" for key, value in event.items() if key not in ("query", "noise")]
+    parts = [
+        f"{key} {_rounded(value)}" for key, value in event.items() if key not in ("query", "noise")
+    ]
     return f"{event.get('noise', 'noise')}, " + ", ".join(parts)

@@ -115,9 +115,9 @@ class Categorical:
         codes = _codes(name, self.codes)
         levels = _listed(
             self.levels,
-            f'Expected levels in an order, as a list: Categorical({name!r}, ["...", "..."]). '
-            "A set has another order in each run, and the second of two levels is the one that a "
-            "regression is about.",
+            f'Expected levels in an order, as a list: Categorical({name!r}, ["...", "..."]), in a '
+            'study file levels = ["...", "..."]. A set has another order in each run, and the '
+            "second of two levels is the one that a regression is about.",
         ) or tuple(dict.fromkeys(level for _, level in codes))
         if not levels:
             raise SchemaError(

@@ -64,6 +64,8 @@ class Missing:
     def __str__(self) -> str:
         if self.low is None or self.high is None:
             return self.reason
+        if self.high < 5e-4:
+            return f"hardly any rows (less than 0.1%) have no value in {_either(self.columns)}"
         digits = 1 if self.high - self.low < 0.02 else 0
         low, high = (f"{100 * end:.{digits}f}%" for end in (self.low, self.high))
         where = f"have no value in {_either(self.columns)}"
@@ -81,7 +83,13 @@ class Rows:
 
     def __str__(self) -> str:
         about = f"{self.estimate:,.0f}"
-        return about if self.sd == 0 else f"about {about} (noise of sd {self.sd:.2g})"
+        sd = f"{self.sd:,.0f}" if self.sd >= 10 else f"{self.sd:.2g}"
+        return about if self.sd == 0 else f"about {about} (noise of sd {sd})"
+
+
+def most_rows(release: Release) -> float:
+    """The most rows that may have a value, by public facts."""
+    return math.inf if release.n is None else release.n * release.schema.max_rows_per_unit
 
 
 def missing(release: Release) -> tuple[Missing, ...]:

@@ -333,14 +333,18 @@ class Release:
             raw = Path(path).read_bytes()
         except OSError as error:
             raise FileError(f"Cannot read {path}: {error.strerror}.") from None
-        if not raw.startswith(b"PK"):
-            return cls.from_json(raw.decode("utf-8", errors="replace"))
         try:
+            if not raw.startswith(b"PK"):
+                return cls.from_json(raw.decode("utf-8", errors="replace"))
             with np.load(io.BytesIO(raw), allow_pickle=False) as file:
                 facts = from_json(file["header"].tobytes())
                 return cls.from_dict({**facts, "integers": file["integers"].tolist()})
-        except (zipfile.BadZipFile, KeyError, FileError, UnicodeDecodeError):
-            raise FileError("This is not a Tacit release.") from None
+        except (zipfile.BadZipFile, KeyError, FileError, UnicodeDecodeError) as error:
+            why = error if isinstance(error, FileError) else "This is not a Tacit release."
+            raise FileError(
+                f"Cannot read {path}: {why} Expected what tacit release or Release.save wrote, or "
+                "a release.json among the results of tacit run."
+            ) from None
 
 
 def _block(facts: Mapping[str, Any]) -> Block:

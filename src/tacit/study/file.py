@@ -86,12 +86,16 @@ class Study:
         """Read a study file; its paths are relative to it."""
         path = Path(path)
         try:
-            # Decimals, so that epsilon = 0.1 means one tenth.
-            facts = tomllib.loads(path.read_text(encoding="utf-8"), parse_float=Decimal)
+            # Decimals, so that epsilon = 0.1 means one tenth. Editors on Windows put a mark first.
+            facts = tomllib.loads(path.read_text(encoding="utf-8-sig"), parse_float=Decimal)
         except OSError as error:
             raise StudyError(f"Cannot read {path}: {error.strerror}.") from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise StudyError(f"{path} is not a TOML file: {error}.") from None
+        except UnicodeDecodeError:
+            hint = _is_table(path) or "Save it as UTF-8 in your editor."
+            raise StudyError(f"{path} is not a TOML file: its text is not UTF-8. {hint}") from None
+        except tomllib.TOMLDecodeError as error:
+            hint = _is_table(path)
+            raise StudyError(f"{path} is not a TOML file: {error}.{hint and f' {hint}'}") from None
         where = path.parent
         _check(facts, "the study", {"data", "schema", "budget", "analysis"}, {"output", "plan"})
         _check(facts["data"], "[data]", {"source", "ledger"}, set(_HOW_TO_READ))
@@ -103,15 +107,16 @@ class Study:
                 f"Expected at least one [[analysis]] in the study.{_EXAMPLES['analysis']}"
             )
         analyses = tuple(_analysis(a) for a in facts["analysis"])
+        folder = facts.get("output", {}).get("folder", "results")
         if len({a.name for a in analyses}) < len(analyses):
             raise StudyError("Expected each [[analysis]] to have its own name.")
         return cls(
             source=_source(where, facts["data"]),
-            ledger=where / str(facts["data"]["ledger"]),
+            ledger=where / Path(str(facts["data"]["ledger"])).expanduser(),
             schema=_schema(facts["schema"]),
             budget=Budget(**facts["budget"]),
             analyses=analyses,
-            output=where / str(facts.get("output", {}).get("folder", "results")) / path.stem,
+            output=where / Path(str(folder)).expanduser() / path.stem,
             planning=_planning(facts.get("plan", {}), where),
         )
 
@@ -214,7 +219,7 @@ def write_results(posterior: Posterior, folder: Path) -> None:
     """Summary, posterior, release and certificate, side by side."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        posterior.summary().to_csv(folder / "summary.csv")
+        posterior.table().to_csv(folder / "summary.csv")
         posterior.save(folder / "posterior.nc")
         (release,) = posterior.releases
         release.save(folder / "release.json")
@@ -223,9 +228,16 @@ def write_results(posterior: Posterior, folder: Path) -> None:
         raise FileError(f"Cannot write results to {folder}: {error.strerror}.") from None
 
 
+def _is_table(path: Path) -> str:
+    """What to write for a table in a study's place."""
+    if path.suffix.lower() not in (".csv", ".tsv", ".gz", ".parquet", ".pq"):
+        return ""
+    return f"It is called as a table is: tacit init {path} writes a study file for one."
+
+
 def _source(where: Path, facts: Mapping[str, Any]) -> Path | CSV:
     """The file of the data, with what is said of its encoding, separator and decimal sign."""
-    path = where / str(facts["source"])
+    path = where / Path(str(facts["source"])).expanduser()
     how = {key: facts[key] for key in _HOW_TO_READ if key in facts}
     return CSV(path, **how) if how else path
 
@@ -237,7 +249,9 @@ def _schema(facts: Mapping[str, Any]) -> Schema:
     for column in facts["columns"]:
         plain = {k: float(v) if isinstance(v, Decimal) else v for k, v in column.items()}
         if "name" not in plain:
-            raise StudyError(f"Expected a name for each column of [schema], got {plain}.")
+            slips = [key for key in plain if meant(key, ["name"]) != "."]
+            hint = f"; is {slips[0]!r} meant to be it?" if slips else "."
+            raise StudyError(f"Expected a name for each column of [schema], got {plain}{hint}")
         columns.append(column_from_dict(plain))
     return Schema(*columns, **{key: facts[key] for key in optional if key in facts})
 

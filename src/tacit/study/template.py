@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -140,21 +141,37 @@ def _header(source: Path) -> tuple[list[str], dict[str, str]]:
 
 
 def _as_csv(source: Path) -> CSV:
-    """The file with the separator that its header has: a comma, unless others make more names."""
+    """The file with the separator that its header has: a comma, unless others make more names.
+
+    If the header is not UTF-8, with the encoding that Western European systems write.
+    """
     found: dict[CSV, int] = {}
     for separator in (None, ";", "\t", "|"):
         with suppress(SourceError):  # a header whose quotation marks are about another one
             file = CSV(source, separator=separator)
             found[file] = len(files.csv_header(file))
-    return max(found, key=lambda file: found[file], default=CSV(source))
+    best = max(found, key=lambda file: found[file], default=CSV(source))
+    raw = [ord(letter) - 0xDC00 for name in files.csv_header(best) for letter in name]
+    strange = [byte for byte in raw if 0x80 <= byte <= 0xFF]  # surrogates of bytes not in UTF-8
+    if not strange:
+        return best
+    return replace(best, encoding="cp1252" if min(strange) < 0xA0 else "latin-1")
 
 
 def _how_to_read(source: Path) -> str:
-    """What the study file says of a CSV whose names stand between something else than commas."""
+    """What the study file says of a CSV that is not UTF-8 with commas, as far as a header tells."""
     if not source.name.lower().endswith(files.CSV_NAMES):
         return ""
-    separator = _as_csv(source).separator
-    return "" if separator == CSV(source).separator else f"\nseparator = {json.dumps(separator)}"
+    file, lines = _as_csv(source), []
+    if file.encoding != CSV(source).encoding:
+        lines.append(
+            f"encoding = {json.dumps(file.encoding)}  # a guess: are the names below right?"
+        )
+    if file.separator != CSV(source).separator:
+        lines.append(f"separator = {json.dumps(file.separator)}")
+    if file.separator == ";":
+        lines.append('# decimal = ","  # if numbers are written as 3,5')
+    return "".join(f"\n{line}" for line in lines)
 
 
 def _type(declared: pa.DataType) -> str:

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
-from scipy.spatial.distance import cdist
 from scipy.special import ndtr
 
 from tacit.infer.hmm.gibbs import SHAPE, Data, HiddenDraws, run_given_counts
@@ -187,6 +185,8 @@ def _initial_paths(
 def _k_means(
     x: np.ndarray, weight: np.ndarray, states: int, rng: np.random.Generator
 ) -> tuple[float, np.ndarray]:
+    from scipy.spatial.distance import cdist
+
     centres = seeds(x, weight, states, rng)
     for _ in range(_ROUNDS):
         label = cdist(x, centres, "sqeuclidean").argmin(axis=1)
@@ -225,6 +225,8 @@ def _matched(states: np.ndarray, theta: np.ndarray) -> np.ndarray:
     order = np.tile(np.arange(size), (draws, 1))
     if size == 1:
         return order
+    from scipy.optimize import linear_sum_assignment
+
     reference, profile = states[-1].astype(np.int64), theta[-1]
     for _ in range(2):
         # Squared distances of roots are these products, up to a factor -2 and a constant.
