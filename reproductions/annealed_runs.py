@@ -146,8 +146,8 @@ def logistic(repeats: int) -> None:
                 theta = np.column_stack([posterior.flat("slopes"), posterior.flat("intercept")])
                 far.append(np.sqrt((((theta - mode) / sd) ** 2).mean()))
             error = np.std(far) / repeats**0.5
-            heat = temperature(posterior)
-            tell(f"4000 | {epsilon} | {name} | {heat:.2f} | {np.mean(far):.2f} ({error:.2f})")
+            scale = temperature(posterior)
+            tell(f"4000 | {epsilon} | {name} | {scale:.2f} | {np.mean(far):.2f} ({error:.2f})")
 
 
 def tell(line: str) -> None:

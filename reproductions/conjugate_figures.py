@@ -67,7 +67,7 @@ def posteriors(path: Path, successes: int = 6, n: int = 20, draws: int = 30) -> 
     latent = LatentCounts.given(same + discrete_laplace(rng, scale, draws), n, scale)
     true = np.exp(log_beta(grid, successes + 1, n - successes + 1))[0]
     inside = grid[(grid >= FIGURE1.truncation) & (grid <= 1 - FIGURE1.truncation)]
-    a, b = successes / FIGURE1.heat + 1, (n - successes) / FIGURE1.heat + 1
+    a, b = successes / FIGURE1.temperature + 1, (n - successes) / FIGURE1.temperature + 1
     tempered = (a - 1) * np.log(inside) + (b - 1) * np.log1p(-inside)
     tempered = np.exp(tempered - log_partition(a, b, FIGURE1.truncation))
 
@@ -80,7 +80,7 @@ def posteriors(path: Path, successes: int = 6, n: int = 20, draws: int = 30) -> 
     edge = FIGURE1.truncation
     left.plot(
         [edge, *inside, 1 - edge], [0, *tempered, 0], "--", color=ORANGE, lw=2.2,
-        label=f"paper: OPS, T = {FIGURE1.heat:.2f}",
+        label=f"paper: OPS, T = {FIGURE1.temperature:.2f}",
     )  # fmt: skip
     for i, density in enumerate(latent.density(grid)[latent.row]):
         name = (
@@ -126,8 +126,8 @@ def efficiency(path: Path, both: list[Curves]) -> None:
     """Table 1 and Theorems 4 and 5, measured."""
     figure = Figure(figsize=(10, 5.4), layout="constrained")
     for axes, curves in zip(figure.subplots(1, 2), both, strict=True):
-        heat = curves.setting.heat
-        for level, words in ((1, "1"), (2, "2"), (1 + heat, f"1 + T = {1 + heat:.1f}")):
+        limit = 1 + curves.setting.temperature
+        for level, words in ((1, "1"), (2, "2"), (limit, f"1 + T = {limit:.1f}")):
             axes.axhline(level, color="#bbbbbb", lw=0.8, zorder=0)
             _beside(axes, level, words, BLACK)
         for i, (name, look) in enumerate(LOOK.items()):

@@ -56,10 +56,10 @@ def log_partition(alpha: np.ndarray, beta: np.ndarray, truncation: float) -> np.
 
 
 def tempered_draw(
-    rng: np.random.Generator, successes: np.ndarray, n: int, heat: float, truncation: float
+    rng: np.random.Generator, successes: np.ndarray, n: int, temperature: float, truncation: float
 ) -> np.ndarray:
     """One posterior sample each, uniform prior: tempered, truncated, by its inverse CDF."""
-    alpha, beta = successes / heat + 1, (n - successes) / heat + 1
+    alpha, beta = successes / temperature + 1, (n - successes) / temperature + 1
     low, high = betainc(alpha, beta, truncation), betaincc(alpha, beta, 1 - truncation)
     uniform = low + rng.random(len(alpha)) * (1 - high - low)
     drawn = np.where(
@@ -118,7 +118,7 @@ class LatentCounts:
 
 
 def mean_given_draw(
-    draw: np.ndarray, n: int, heat: float, truncation: float, *, finest: int = _FINEST
+    draw: np.ndarray, n: int, temperature: float, truncation: float, *, finest: int = _FINEST
 ) -> np.ndarray:
     """E[p | the one released posterior sample], uniform prior: s is enumerated.
 
@@ -128,11 +128,11 @@ def mean_given_draw(
     weigh = np.ones(len(s))
     if n > finest:
         weigh[[0, -1]] = 0.5  # trapezium rule
-    base = np.log(weigh) - log_partition(s / heat + 1, (n - s) / heat + 1, truncation)
+    base = np.log(weigh) - log_partition(s / temperature + 1, (n - s) / temperature + 1, truncation)
     mean = np.empty(len(draw))
     for part in np.array_split(np.arange(len(draw)), len(draw) // 500 + 1):
-        log = np.multiply.outer(np.log(draw[part]), s / heat) + base
-        log += np.multiply.outer(np.log1p(-draw[part]), (n - s) / heat)
+        log = np.multiply.outer(np.log(draw[part]), s / temperature) + base
+        log += np.multiply.outer(np.log1p(-draw[part]), (n - s) / temperature)
         weight = np.exp(log - log.max(axis=1, keepdims=True))
         mean[part] = (weight @ s) / weight.sum(axis=1)
     return (mean + 1) / (n + 2)

@@ -40,7 +40,7 @@ class Setting:
     truncation: float
 
     @property
-    def heat(self) -> float:
+    def temperature(self) -> float:
         return temperature(self.epsilon, self.truncation)
 
 
@@ -58,7 +58,7 @@ def estimates(
     """Every method's estimate of p, from the same data sets."""
     s = rng.binomial(n, setting.p, repeats)
     yes, no = projected_counts(rng, s, n, setting.epsilon)
-    ops = tempered_draw(rng, s, n, setting.heat, setting.truncation)
+    ops = tempered_draw(rng, s, n, setting.temperature, setting.truncation)
     seen = s + discrete_laplace(rng, 1 / setting.epsilon, repeats)
     latent = LatentCounts.given(seen, n, 1 / setting.epsilon)
     found = {
@@ -71,7 +71,7 @@ def estimates(
         OURS_DRAW: latent.draw(rng),
     }
     if OURS_OPS in only:
-        found[OURS_OPS] = mean_given_draw(ops, n, setting.heat, setting.truncation)
+        found[OURS_OPS] = mean_given_draw(ops, n, setting.temperature, setting.truncation)
     return found
 
 
@@ -142,12 +142,14 @@ def posterior_widths(epsilon: float, n: int, repeats: int) -> dict[str, float]:
     rng = np.random.default_rng([5, n])
     s = rng.binomial(n, setting.p, repeats)
     yes, no = projected_counts(rng, s, n, epsilon)
-    heat = setting.heat
+    temperature = setting.temperature
     best = setting.p * (1 - setting.p) / n
     return {
         "no privacy": float(_beta_variance(s + 1, n - s + 1).mean() / best),
         "paper: Laplace": float(_beta_variance(yes + 1, no + 1).mean() / best),
-        "paper: OPS": float(_beta_variance(s / heat + 1, (n - s) / heat + 1).mean() / best),
+        "paper: OPS": float(
+            _beta_variance(s / temperature + 1, (n - s) / temperature + 1).mean() / best
+        ),
     }
 
 

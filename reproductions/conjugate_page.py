@@ -80,8 +80,8 @@ def _head(results: Results) -> str:
 
 Foulds, Geumlek, Welling and Chaudhuri ("On the theory and practice of privacy-preserving Bayesian
 data analysis", UAI 2016) compare two ways to a private posterior of a success probability p from n
-records: the Laplace mechanism on the two counts, whose noisy values are then believed, and one draw
-from a tempered, truncated posterior (OPS). Here are their experiments again, with Tacit's
+records: the Laplace mechanism on the two counts, whose noisy values are then plugged in, and one
+draw from a tempered, truncated posterior (OPS). Here are their experiments again, with Tacit's
 noise-aware posterior beside them. In the pictures what has no privacy is dotted, the paper's
 methods are dashed, Tacit's are solid. One record is replaced by another, and n is public, as in the
 paper.
@@ -95,7 +95,7 @@ the count may have been. (The paper's `h(x) = 0` for the Bernoulli law must read
 
 
 def _figure1(results: Results) -> str:
-    far, heat = results.figure1, FIGURE1.heat
+    far, temperature = results.figure1, FIGURE1.temperature
     return f"""\
 ## Figure 1: posteriors at epsilon 1
 
@@ -104,7 +104,7 @@ def _figure1(results: Results) -> str:
 6 successes among 20 records, epsilon 1, OPS truncated at 0.2, 30 releases of each kind. The paper
 shows Laplace posteriors that scatter around the true one, and an OPS density that is flatter by its
 temperature T and cut off. The same is seen here. The paper prints T = 2.7; it is
-2 log((1 - a0) / a0) / epsilon = {heat:.4f}. The paper's posterior means are on average
+2 log((1 - a0) / a0) / epsilon = {temperature:.4f}. The paper's posterior means are on average
 {far["paper"]:.3f} away from the one without privacy, Tacit's {far["ours"]:.3f}. The paper's curves
 are as narrow as if the noisy counts were true; Tacit's are wider than those of a known count,
 since they know less. ({far["beyond the picture"]:.0f} of the paper's 30 curves leaves the picture:
@@ -140,8 +140,8 @@ def _figure2(results: Results) -> str:
 
 ![Errors](conjugate-errors.png)
 
-p = 0.1, epsilon 0.1, OPS truncated at 0.05 (T = {FIGURE2.heat:.1f}), {l1.repeats} repeats. The
-paper says that OPS is better only up to about n = 10 and that the Laplace mechanism reaches the
+p = 0.1, epsilon 0.1, OPS truncated at 0.05 (T = {FIGURE2.temperature:.1f}), {l1.repeats} repeats.
+The paper says that OPS is better only up to about n = 10 and that the Laplace mechanism reaches the
 error without privacy. Measured with {results.many:,} repeats, and by two standard errors, a draw
 from the Laplace posterior is better than OPS from n = {results.overtaken[LAPLACE_DRAW]} on, its
 mean from n = {results.overtaken[LAPLACE_MEAN]} on. At n = {last:,} the Laplace draw has
@@ -176,14 +176,18 @@ def _table1(results: Results) -> str:
     limits = {MEAN: 1, DRAW: 2, LAPLACE_MEAN: 1, LAPLACE_DRAW: 2, OURS: 1, OURS_DRAW: 2}
     tables = []
     for curves in results.efficiency:
-        limit = {**limits, OPS: 1 + curves.setting.heat, OURS_OPS: 1 + curves.setting.heat}
+        limit = {
+            **limits,
+            OPS: 1 + curves.setting.temperature,
+            OURS_OPS: 1 + curves.setting.temperature,
+        }
         head = " | ".join(f"n = {n:,}" for n in curves.ns)
         tables += [f"\n| epsilon {curves.setting.epsilon:g} | limit | {head} |",
                    "|---" * (len(curves.ns) + 2) + "|"]  # fmt: skip
         for name in METHODS:
             cells = [f"{m:.3g} ± {e:.2g}" for m, e in zip(curves.mean[name], curves.error[name])]
             tables.append(f"| {name} | {limit[name]:.4g} | " + " | ".join(cells) + " |")
-    widths, heat = results.widths, FIGURE1.heat
+    widths, temperature = results.widths, FIGURE1.temperature
     p = FIGURE1.p
     paper, ours = 8 * (p**2 + (1 - p) ** 2) / (p * (1 - p)), 2 / (p * (1 - p))
     lines = "\n".join(tables)
@@ -208,8 +212,9 @@ Where the paper slips:
   n = 1,000,000 and epsilon 1, the posterior's own variance is {widths["no privacy"]:.4f} / (I N)
   without privacy and {widths["paper: Laplace"]:.4f} / (I N) with the Laplace mechanism.
 - Theorem 5 in the same way: the OPS posterior's own variance is {widths["paper: OPS"]:.4f} / (I N),
-  that is T, not 1 + T. So the variances of the two posteriors have the ratio T = {heat:.2f}; the
-  paper's (1 + T) / 2 = {(1 + heat) / 2:.2f} is the ratio of the variances of draws.
+  that is T, not 1 + T. So the variances of the two posteriors have the ratio
+  T = {temperature:.2f}; the paper's (1 + T) / 2 = {(1 + temperature) / 2:.2f} is the ratio of
+  the variances of draws.
 - An efficiency of 1 is a limit. To first order the Laplace mean has
   1 + {paper:.1f} / (epsilon^2 n) at this p, and Tacit's mean, with sensitivity 1 instead of 2
   on two counts,

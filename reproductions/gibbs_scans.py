@@ -149,8 +149,8 @@ def main() -> None:
                     )
                     for i, case in enumerate(cases)
                 ]
-                loss, heat = np.mean(found, axis=0)
-                row.append(f"{heat:.3g}, {loss:.3f}")
+                loss, temperature = np.mean(found, axis=0)
+                row.append(f"{temperature:.3g}, {loss:.3f}")
             sys.stdout.write("| " + " | ".join(row) + " |\n")
             sys.stdout.flush()
 

@@ -74,7 +74,7 @@ def ops_sweeps(
         panel.schema, chain, mechanism, panel.counts(), rows, seed=seed
     )  # fmt: skip
     resolved = resolve_states(chain, panel.schema)
-    heat = resolved.calibrate(mechanism).noise[0].scale
+    temperature = resolved.calibrate(mechanism).noise[0].scale
     words = seeded_entropy(str(seed))
     uniform = lambda n: uniforms(words, n)  # noqa: E731
     counts = resolved._unpacked(Statistic(panel.counts(), rows))  # noqa: SLF001
@@ -82,9 +82,9 @@ def ops_sweeps(
     path = path.reshape(panel.shape)
     kept = []
     for _ in range(effort.sweeps):
-        profiles = tuple(resolved._profiles(counts, path, heat, uniform))  # noqa: SLF001
+        profiles = tuple(resolved._profiles(counts, path, temperature, uniform))  # noqa: SLF001
         start, transition = transitions(path, states, chain.transition_prior, uniform)
-        path = paths(counts, start, transition, profiles, heat, uniform).astype(int)
+        path = paths(counts, start, transition, profiles, temperature, uniform).astype(int)
         kept.append(Sweep(released, path, start, transition, profiles))
     last = model.posterior(released)
     assert len(np.unique(path * states + last.flat("states")[0])) <= states  # up to names

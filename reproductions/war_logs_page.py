@@ -81,7 +81,7 @@ seven regions.{_REPORTS if results.panels[-1].name == "iraq" else ""}
   probabilities above 1/(10 K) or 1/(100 K) for K levels; {effort.sweeps} sweeps for a map,
   {effort.short} for a split. Its epsilon holds only if the chain had converged.
 - Tacit keeps {effort.draws * effort.chains} draws of {effort.chains} chains, whole paths at a time.
-  "Believed" is `noise="plugin"`, the projection; the default is noise-aware.
+  "Plug-in" is `noise="plugin"`, the projection; the default is noise-aware.
 - All have Dirichlet priors with concentration 1: the paper does not give its own. Tacit's
   noise-aware posteriors have the default, whose emissions are centred half way between equal
   shares and those of all cells together. That centre was chosen after a look at the reports and
@@ -270,7 +270,7 @@ def _slips(results: Results) -> str:
   it is absent at the last time. `HMM(sampler="single_site")` has it so.
 - Equation 49: the sum is over the cells (r, t) whose state is k, not over all of them.
 - Negative noisy counts are set to zero. That lifts each empty count by half the noise's scale on
-  average; with many levels and few rows, what is believed are mostly such lifts.
+  average; with many levels and few rows, what a plug-in analysis finds are mostly such lifts.
 - Empty months and nearly empty regions were removed after a look at the data, which epsilon does
   not pay for. Here regions and months are public levels and none is removed.
 - The text has 10 splits, the supplement 5.

@@ -7,7 +7,7 @@ from tacit.datasets import WARDS, simulate_readmissions
 
 
 def test_readmissions_follow_their_regression():
-    """Residuals have no pull on any feature: within 5 standard errors each, false alarms 5e-6."""
+    """Residuals and features are not correlated: within 5 standard errors each, alarms 5e-6."""
     patients = simulate_readmissions(20_000, seed=4)
     table, truth = patients.table, patients.truth
     features = {
@@ -24,8 +24,8 @@ def test_readmissions_follow_their_regression():
     missed = (table["readmitted"] == "yes") - patients.probability
     variance = patients.probability * (1 - patients.probability)
     for name, x in features.items():
-        pull, sd = (missed * x).sum(), np.sqrt((variance * np.asarray(x, float) ** 2).sum())
-        assert abs(pull) < 5 * sd, name
+        score, sd = (missed * x).sum(), np.sqrt((variance * np.asarray(x, float) ** 2).sum())
+        assert abs(score) < 5 * sd, name
 
 
 def test_readmissions_lie_within_the_tutorials_bounds():

@@ -254,17 +254,17 @@ def test_counts_that_add_up_are_no_trouble():
 
     @jax.jit
     @jax.value_and_grad
-    def log_and_slope(q, unit):
+    def log_and_gradient(q, unit):
         return log_density(model, (q,), {}, {"kind_noise": unit})[0]
 
     for q in (counts / n, np.array([0.18, 0.312, 0.508])):
-        found, _ = log_and_slope(jnp.asarray(q), jnp.asarray(unit))
+        found, _ = log_and_gradient(jnp.asarray(q), jnp.asarray(unit))
         covariance = n * (np.diag(q) - np.outer(q, q)) + np.diag(unit * b**2)
         expected = stats.multivariate_normal(n * q, covariance).logpdf(release.value)
         expected += stats.expon(scale=2).logpdf(unit).sum()
         assert float(found) == pytest.approx(expected, abs=0.02)
     for tiny in (1e-3, 1e-12, 0.0):
-        assert np.isfinite(log_and_slope(jnp.asarray(q), jnp.full(3, tiny))[1]).all()
+        assert np.isfinite(log_and_gradient(jnp.asarray(q), jnp.full(3, tiny))[1]).all()
 
 
 def test_tables_by_name_and_tables_in_a_row():

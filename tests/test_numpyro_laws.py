@@ -55,9 +55,9 @@ def test_a_normal_plus_laplace_is_their_convolution(width, b):
 def test_gradients_are_finite_at_any_residual():
     far = [0.0, 1e-20, 1e-3, 1.0, 1e3, 1e6, 1e12, 1e18]
     wide = [0.0, 1e-30, 1e-6, 1.0, 1e4, 1e8, 1e14]
-    slope = jax.grad(lambda m, v: NormalLaplace(m, v, 2.0).log_prob(0.0), argnums=(0, 1))
+    gradient = jax.grad(lambda m, v: NormalLaplace(m, v, 2.0).log_prob(0.0), argnums=(0, 1))
     r, v = (x.ravel() for x in np.meshgrid(np.float32(far), np.float32(wide)))
-    by_mean, by_variance = jax.jit(jax.vmap(slope))(r, v)
+    by_mean, by_variance = jax.jit(jax.vmap(gradient))(r, v)
     assert np.isfinite(by_mean).all()
     assert np.isfinite(by_variance).all()
     assert np.abs(by_mean).max() <= 0.5 * (1 + 1e-5)  # never steeper than the noise
@@ -104,7 +104,7 @@ def test_samples_of_noisy_counts_have_the_law(noise):
 
 
 @pytest.mark.parametrize("noise", GRAINY, ids=str)
-def test_counts_far_from_what_was_seen_still_have_a_slope(noise):
+def test_counts_far_from_what_was_seen_still_have_a_gradient(noise):
     """Noise can go below zero and beyond n; a sampler may start anywhere."""
     seen = jnp.array([-500.0, -3.0, 0.0, 40.0, 5_000.0])
 

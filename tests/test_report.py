@@ -94,14 +94,14 @@ def test_a_charge_that_is_shown_twice_counts_once(made):
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0, 1000.0])
 @pytest.mark.parametrize("delta", [0.0, 1e-6, 0.1])
-def test_the_worked_example_is_the_largest_chance_that_privacy_allows(epsilon, delta):
+def test_the_worked_example_is_the_largest_probability_that_privacy_allows(epsilon, delta):
     """Over all pairs of chances that (epsilon, delta) allows, both ways."""
-    price, chance = Price(epsilon, delta, SCHEMA), 0.01
-    most = price.at_most(chance)
+    price, probability = Price(epsilon, delta, SCHEMA), 0.01
+    most = price.at_most(probability)
     grown = math.exp(min(epsilon, 700))
     allowed = np.linspace(0, 1, 200_001)
-    fits = (allowed <= grown * chance + delta + 1e-12) & (
-        1 - chance <= grown * (1 - allowed) + delta + 1e-12
+    fits = (allowed <= grown * probability + delta + 1e-12) & (
+        1 - probability <= grown * (1 - allowed) + delta + 1e-12
     )
     assert most == pytest.approx(allowed[fits].max(), abs=1e-5)
 

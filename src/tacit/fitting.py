@@ -188,6 +188,6 @@ def for_budget(model: Any, wall: Releaser, budget: Budget) -> Method[Any]:
 
 
 def newton_for(model: Any, wall: Releaser) -> Any:
-    """The Newton method for so many parameters."""
+    """The Newton method for a model's number of parameters."""
     many = suits(RidgeNewton, model) and model.derivatives(wall.schema) is None
     return RidgeNewton if many else PrivateNewton

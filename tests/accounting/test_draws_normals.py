@@ -1,4 +1,4 @@
-"""Ranges, slopes and privacy profiles of draws of means and coefficients, by brute force.
+"""Ranges, gradients and privacy profiles of draws of means and coefficients, by brute force.
 
 Nothing here is random but the search for bad neighbours, and that is seeded. The profiles are
 integrals of (p - e^epsilon q)+ over the very densities that the wall draws from: a wrong use of
@@ -27,9 +27,9 @@ INTERVALS = [(0.0, 1.0), (-1.0, 3.0), (0.2, 0.4), (5.0, 6.0), (-3.0, 0.5), (-7.0
 
 def mean_and_sd(query, moments, temperature, schema) -> tuple[float, float]:
     """The wall's law of a draw, as a normal law of the mean."""
-    slope, curve = normal_law(query, moments, temperature, schema)
+    gradient, curve = normal_law(query, moments, temperature, schema)
     origin, unit = query.law.measure(temperature if query.temper_prior else 1.0)
-    return origin + unit * slope / curve, unit / curve**0.5
+    return origin + unit * gradient / curve, unit / curve**0.5
 
 
 def mean_schema(neighbours, rows=1, low=0.0, high=1.0, default=None):
@@ -71,7 +71,7 @@ def test_the_range_does_not_cancel_far_away():
 
 @pytest.mark.parametrize("rows", [1, 2])
 @pytest.mark.parametrize("interval", INTERVALS)
-def test_the_slope_is_the_largest_over_all_units(interval, rows):
+def test_the_gradient_is_the_largest_over_all_units(interval, rows):
     step = 1e-5
     theta = np.linspace(*interval, 101)
     rise = [
@@ -88,8 +88,8 @@ def test_the_slope_is_the_largest_over_all_units(interval, rows):
         "add_remove": max(np.abs(one).max() for one in rise),
     }
     for relation, found in worst.items():
-        slope, curve = draw_gradient(law, mean_schema(relation, rows))
-        assert found == pytest.approx(slope, rel=1e-6)
+        gradient, curve = draw_gradient(law, mean_schema(relation, rows))
+        assert found == pytest.approx(gradient, rel=1e-6)
         assert curve == 4.0
 
 
@@ -105,7 +105,7 @@ def regression_law_of(features, sd, scale, radius):
 
 @pytest.mark.parametrize("features", [1, 2, 5])
 @pytest.mark.parametrize("radius", [0.3, 2.0])
-def test_no_row_is_steeper_than_the_regressions_slope(features, radius):
+def test_no_row_is_steeper_than_the_regressions_gradient(features, radius):
     rng, sd, tries, step = np.random.default_rng(features), 0.6, 4000, 1e-5
     z = rng.choice([-1.0, 1.0, 0.0], size=(2, tries, features + 1), p=[0.45, 0.45, 0.1])
     z[:, : tries // 4] = rng.uniform(-1, 1, size=(2, tries // 4, features + 1))
@@ -119,21 +119,21 @@ def test_no_row_is_steeper_than_the_regressions_slope(features, radius):
     def log(side, at):
         return -((v[side] - np.einsum("ni,ni->n", z[side], at)) ** 2) / (2 * sd**2)
 
-    def gradient(change):
+    def steepest(change):
         moves = step * np.eye(features + 1)
         parts = [(change(w + move) - change(w - move)) / (2 * step) for move in moves]
         return np.linalg.norm(np.stack(parts, axis=1), axis=1).max()
 
     law = regression_law_of(features, sd, 1.5, radius)
-    one = gradient(lambda at: log(0, at))
-    pair = max(gradient(lambda at: log(0, at) - log(1, at)), one)
+    one = steepest(lambda at: log(0, at))
+    pair = max(steepest(lambda at: log(0, at) - log(1, at)), one)
     for relation, found in (("add_remove", one), ("replace_one", pair)):
-        slope, curve = draw_gradient(law, regression_schema(relation, features))
-        assert found <= slope * (1 + 1e-6)
-        assert found > (0.99 if relation == "add_remove" else 0.6) * slope
+        gradient, curve = draw_gradient(law, regression_schema(relation, features))
+        assert found <= gradient * (1 + 1e-6)
+        assert found > (0.99 if relation == "add_remove" else 0.6) * gradient
         assert curve == pytest.approx(1 / 1.5**2)
         several = draw_gradient(law, regression_schema(relation, features, 3))[0]
-        assert several == pytest.approx(3 * slope)
+        assert several == pytest.approx(3 * gradient)
 
 
 def test_a_regression_needs_a_delta():
@@ -201,10 +201,10 @@ def test_draws_of_a_mean_are_as_private_as_gaussian_noise(relation, interval, k)
         (0.3, 2.0), (within, (0.5, 0.1), (3.0, 0.3), (0.5, 20.0)), (False, True)
     ):
         query = ConjugateDraw(BoundedNormal("x", sd, prior, *interval), temper_prior=temper)
-        slope, curve = draw_gradient(query.law, schema)
+        gradient, curve = draw_gradient(query.law, schema)
         for wanted in (0.3, 2.0):
-            temperature = max(1.0, (slope / math.sqrt(curve) / wanted) ** (2 if temper else 1))
-            mu = slope / math.sqrt(curve) / (math.sqrt(temperature) if temper else temperature)
+            temperature = max(1.0, (gradient / math.sqrt(curve) / wanted) ** (2 if temper else 1))
+            mu = gradient / math.sqrt(curve) / (math.sqrt(temperature) if temper else temperature)
             for pair in mean_neighbours(relation, k):
                 logs = [mean_log_density(query, schema, rows, theta, temperature) for rows in pair]
                 above, near = excess(logs, np.log(width), mu)
@@ -213,7 +213,7 @@ def test_draws_of_a_mean_are_as_private_as_gaussian_noise(relation, interval, k)
                     max(closest, near),
                     max(twin, excess(logs, np.log(width), mu / 2)[0]),
                 )
-    # The neighbours are no straw men: half the slope would be too little.
+    # The neighbours are no straw men: half the gradient would be too little.
     assert closest > 0.3
     assert twin > 1e-3
 
@@ -235,8 +235,8 @@ def test_far_bounds_leave_two_normals_whose_distance_is_known():
         (first, sd), (second, same) = laws
         assert sd == same
         exact = (second - first) / sd
-        slope, curve = draw_gradient(query.law, schema)
-        claimed = slope / math.sqrt(curve) / temperature
+        gradient, curve = draw_gradient(query.law, schema)
+        claimed = gradient / math.sqrt(curve) / temperature
         assert exact <= claimed
         assert exact == pytest.approx(claimed * sd / prior_sd, rel=1e-9)
         assert gaussian_delta(exact, 0.01) <= 1e-9
@@ -249,11 +249,11 @@ EVERYWHERE = (-math.inf, math.inf)
 
 
 @pytest.mark.parametrize("interval", [EVERYWHERE, *INTERVALS])
-def test_a_public_number_of_rows_makes_the_slope_constant(interval):
+def test_a_public_number_of_rows_makes_the_gradient_constant(interval):
     law = BoundedNormal("x", 0.7, (0.0, 0.5), *interval)
-    slope, curve = draw_gradient(law, mean_schema("replace_one", low=-2, high=0.7, default=0.0))
-    assert slope == pytest.approx(2.7 / 0.49)
-    assert slope >= 2.7 / 0.49
+    gradient, curve = draw_gradient(law, mean_schema("replace_one", low=-2, high=0.7, default=0.0))
+    assert gradient == pytest.approx(2.7 / 0.49)
+    assert gradient >= 2.7 / 0.49
     assert curve == 4.0
 
 
@@ -306,8 +306,8 @@ def test_a_mean_without_an_interval_keeps_its_exact_profile(temper, draws, sd, p
     mus = [distance(temperature, n) for n in (1, 2, 50, 10**6)]
     assert mus == sorted(mus, reverse=True)
     assert gaussian_delta(mus[0], spent) <= delta
-    slope, curve = draw_gradient(query.law, schema)
-    claimed = slope / math.sqrt(curve) * math.sqrt(draws) / temperature ** (0.5 if temper else 1)
+    gradient, curve = draw_gradient(query.law, schema)
+    claimed = gradient / math.sqrt(curve) * math.sqrt(draws) / temperature ** (0.5 if temper else 1)
     share = 1 + prior_sd**2 / sd**2 / (1 if temper else temperature)  # what a single row sharpens
     assert mus[0] == pytest.approx(claimed / math.sqrt(share), rel=1e-9)
     if share < 1.01:
@@ -319,15 +319,15 @@ def test_a_mean_without_an_interval_keeps_its_exact_profile(temper, draws, sd, p
 def test_temperatures_spend_what_was_offered(temper, draws):
     law, schema = regression_law_of(1, 0.5, 1.0, 1.0), regression_schema("replace_one", 1)
     query = ConjugateDraw(law, draws, temper_prior=temper)
-    slope, curve = draw_gradient(law, schema)
+    gradient, curve = draw_gradient(law, schema)
     found = calibrate_draw(Exponential(1, 1e-6), query, schema)
     temperature = found.noise[0].scale
     curve = curve / temperature if temper else curve
-    mu = slope / temperature / math.sqrt(curve) * math.sqrt(draws)
+    mu = gradient / temperature / math.sqrt(curve) * math.sqrt(draws)
     assert 0.9999 < gaussian_epsilon(mu, 1e-6) <= 1
     assert found.cost.epsilon == 1
     cheap = calibrate_draw(Exponential(1000, 1e-6), query, schema)
-    mu = slope * math.sqrt(draws)
+    mu = gradient * math.sqrt(draws)
     assert cheap.noise[0].scale == 1
     assert float(cheap.cost.epsilon) == pytest.approx(gaussian_epsilon(mu, 1e-6), rel=1e-5)
     assert float(cheap.cost.epsilon) >= gaussian_epsilon(mu, 1e-6)
@@ -382,7 +382,7 @@ def regression_neighbours(relation, k, rng):
 def test_draws_of_coefficients_are_as_private_as_gaussian_noise(relation, radius, temper):
     """A constant and one feature; both ways round, at four epsilons."""
     closest = twin = 0.0
-    # In the middle of the ball a row's slope has nothing of its radius.
+    # In the middle of the ball a row's gradient has nothing of its radius.
     ball = math.sqrt(2) * radius
     middle = 1 / (ball + 1) if relation == "add_remove" else 2 / (ball + 2)
     for sd, scale, k in (
@@ -393,10 +393,10 @@ def test_draws_of_coefficients_are_as_private_as_gaussian_noise(relation, radius
         (0.2, 6.0, 1),
     ):
         query = ConjugateDraw(regression_law_of(1, sd, scale, radius), temper_prior=temper)
-        slope, curve = draw_gradient(query.law, regression_schema(relation, 1, k))
+        gradient, curve = draw_gradient(query.law, regression_schema(relation, 1, k))
         for wanted in (0.3, 2.0):
-            temperature = max(1.0, (slope / math.sqrt(curve) / wanted) ** (2 if temper else 1))
-            mu = slope / math.sqrt(curve) / (math.sqrt(temperature) if temper else temperature)
+            temperature = max(1.0, (gradient / math.sqrt(curve) / wanted) ** (2 if temper else 1))
+            mu = gradient / math.sqrt(curve) / (math.sqrt(temperature) if temper else temperature)
             spread = scale * math.sqrt(temperature if temper else 1.0)
             points, log_area = disc(min(radius, 9 * spread))
             rng = np.random.default_rng(7)
@@ -407,13 +407,13 @@ def test_draws_of_coefficients_are_as_private_as_gaussian_noise(relation, radius
                 closest = max(closest, near)
                 twin = max(twin, excess(logs, log_area, 0.9 * middle * mu)[0])
     assert closest > 0.05
-    assert twin > 1e-3  # a slope of less than that is not enough
+    assert twin > 1e-3  # a gradient of less than that is not enough
 
 
 def test_a_regression_without_a_ball_has_no_bound_for_all_n():
     """Why there is none: one row moves the posterior by ever more of its standard deviations."""
 
-    def moved(n):
+    def gradient(n):
         z, y = np.full(n, n**-0.5), np.ones(n)
         other_z, other_y = z.copy(), y.copy()
         other_z[0], other_y[0] = 1.0, -1.0
@@ -421,4 +421,4 @@ def test_a_regression_without_a_ball_has_no_bound_for_all_n():
         mean = [z @ y / precision[0], other_z @ other_y / precision[1]]
         return abs(mean[0] - mean[1]) * precision[0] ** 0.5
 
-    assert [round(moved(n), 1) for n in (100, 10**4, 10**6)] == [2.9, 24.0, 236.2]
+    assert [round(gradient(n), 1) for n in (100, 10**4, 10**6)] == [2.9, 24.0, 236.2]

@@ -71,10 +71,10 @@ def test_the_temperature_never_costs_more_than_epsilon():
     for _ in range(2000):
         span = float(10 ** rng.uniform(-6, 6))
         epsilon = Decimal(repr(round(float(10 ** rng.uniform(-3, 3)), 6)))
-        heat = temperature(span, epsilon)
-        assert heat >= 1
-        assert Decimal(span) / Decimal(heat) <= epsilon  # in exact arithmetic
-        assert heat == 1 or Decimal(span) / Decimal(heat) > epsilon * Decimal("0.99999999999")
+        least = temperature(span, epsilon)
+        assert least >= 1
+        assert Decimal(span) / Decimal(least) <= epsilon  # in exact arithmetic
+        assert least == 1 or Decimal(span) / Decimal(least) > epsilon * Decimal("0.99999999999")
 
 
 def test_a_draw_at_temperature_one_costs_what_it_costs():

@@ -32,25 +32,25 @@ def langevin_mu(gradient, curvature, sizes):
 @pytest.mark.parametrize("step", [0.02, 0.3, 0.9])
 @pytest.mark.parametrize("count", [1, 2, 30, 400])
 def test_equal_steps_give_the_published_formula(step, count):
-    slope, curve = 1.7, 1.1
+    gradient, curve = 1.7, 1.1
     c, noise = 1 - step * curve, math.sqrt(2 / step)
-    known = slope / noise * math.sqrt((1 - c**count) / (1 + c**count) * (1 + c) / (1 - c))
-    assert langevin_mu(slope, curve, np.full(count, step)) == pytest.approx(known, rel=1e-12)
+    known = gradient / noise * math.sqrt((1 - c**count) / (1 + c**count) * (1 + c) / (1 - c))
+    assert langevin_mu(gradient, curve, np.full(count, step)) == pytest.approx(known, rel=1e-12)
 
 
 def test_quadratics_attain_the_bound_whatever_the_steps():
     """Two chains on m x^2 / 2 and m x^2 / 2 + G x are normal with one variance: mu is exact."""
     rng = np.random.default_rng(1)
     for _ in range(20):
-        slope, curve = rng.uniform(0.1, 3, 2)
+        gradient, curve = rng.uniform(0.1, 3, 2)
         sizes = rng.uniform(0, 1, rng.integers(1, 60)) / curve
         mean = variance = 0.0
         for step in sizes:
-            mean = (1 - step * curve) * mean + step * slope
+            mean = (1 - step * curve) * mean + step * gradient
             variance = (1 - step * curve) ** 2 * variance + 2 * step
-        bound = langevin_mu(slope, curve, sizes)
+        bound = langevin_mu(gradient, curve, sizes)
         assert bound == pytest.approx(mean / math.sqrt(variance), rel=1e-12)
-        assert bound < slope / math.sqrt(curve)
+        assert bound < gradient / math.sqrt(curve)
 
 
 def test_step_sizes_contract_and_end_short():
@@ -146,7 +146,7 @@ def test_objective_perturbation_keeps_its_delta_exactly(neighbours, epsilon, reg
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
-def test_where_a_row_has_its_full_slope_the_claim_is_nearly_attained(epsilon):
+def test_where_a_row_has_its_full_gradient_the_claim_is_nearly_attained(epsilon):
     """4,000 rows at -1 pull theta to where a row at 1 is a surprise; add_remove."""
     query, delta = tacit.queries.LogisticMinimum(LAW, "objective", 20.0), 1e-3
     paid = cost.calibrate_minimum(
@@ -161,7 +161,7 @@ def test_where_a_row_has_its_full_slope_the_claim_is_nearly_attained(epsilon):
 
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
 def test_two_rows_nearly_opposite_to_each_other_keep_delta_in_the_plane(epsilon):
-    """Where both rows surprise: slopes differ by 1.66. The noise of add_remove is caught."""
+    """Where both rows surprise: gradients differ by 1.66. The noise of add_remove is caught."""
     ridge, delta, pulled = 20.0, 1e-3, 100_000
     query = tacit.queries.LogisticMinimum(LAW, "objective", ridge)
 
@@ -203,7 +203,7 @@ def test_without_the_regularizer_or_with_less_noise_delta_is_broken():
     assert exact_delta(*pull, 20.0, sigma / 4, 2.0) > 1e-3
 
 
-def test_the_noise_of_a_random_slope_is_nearly_that_of_a_gaussian_and_far_below_kifers():
+def test_the_noise_of_a_random_gradient_is_nearly_that_of_a_gaussian_and_far_below_kifers():
     delta = 1e-5
     query = tacit.queries.LogisticMinimum(LAW, "objective", 1e3)
     for epsilon in (0.1, 1.0, 4.0):
@@ -220,7 +220,7 @@ def test_any_set_of_rows_may_be_what_moved():
     assert cost.objective_delta(3.0, 0.5, 2) == pytest.approx(twice)
 
 
-def test_output_noise_is_for_the_slope_of_the_rows_that_change():
+def test_output_noise_is_for_the_gradient_of_the_rows_that_change():
     query = tacit.queries.LogisticMinimum(LAW, "output")
     mu = gaussian_mu(1.0, 1e-5)
     for neighbours, rows, gap in (

@@ -98,11 +98,11 @@ def test_the_charge_and_what_the_ledger_says(law):
     assert event["query"]["law"] == law.to_dict()
     span = draw_range(law, schema())
     assert event["range"] == (None if math.isinf(span) else pytest.approx(span))
-    slope, curve = draw_gradient(law, schema())
+    gradient, curve = draw_gradient(law, schema())
     if law is LINE:
         assert "Gaussian" in certificate.accountant
         mu = gaussian_mu(1.0, 1e-6)
-        scale = math.sqrt(3) * slope / math.sqrt(curve) / mu
+        scale = math.sqrt(3) * gradient / math.sqrt(curve) / mu
         assert release.noise[0].scale == pytest.approx(scale, rel=1e-6)
 
 

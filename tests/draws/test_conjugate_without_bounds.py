@@ -87,7 +87,7 @@ def test_draws_leave_the_bounds_of_the_column():
 def test_the_charge_and_the_temperature(temper):
     home = wall()
     release = home.release(ConjugateDraw(FREE, 4, temper), DELTA)
-    mu = 2 * 10 / 4 * 3  # of four draws at temperature 1: slope times the prior's sd
+    mu = 2 * 10 / 4 * 3  # of four draws at temperature 1: gradient times the prior's sd
     scale = (mu / gaussian_mu(1.0, 1e-6)) ** (2 if temper else 1)
     assert release.noise[0].scale == pytest.approx(scale, rel=1e-6)
     assert release.noise[0].scale >= scale

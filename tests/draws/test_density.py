@@ -36,7 +36,7 @@ def near(row, theta):
     return -((row[0] - theta[0]) ** 2) - 2 * (row[0] * theta[0] + 0.3 - theta[1]) ** 2
 
 
-def near_slopes(row, theta):
+def near_gradients(row, theta):
     short = row[0] * theta[0] + 0.3 - theta[1]
     return jnp.stack([2 * (row[0] - theta[0]) - 4 * row[0] * short, 4 * short])
 
@@ -54,7 +54,7 @@ def wild(row, theta):
     return jnp.select(places, odd, at * 1e3)
 
 
-def wild_slopes(row, theta):
+def wild_gradients(row, theta):
     return jnp.stack([wild(row, theta), jnp.nan * row[0]])
 
 
@@ -80,10 +80,10 @@ def among_points(of_row=far, width=2.0, weights=None, **options):
     return queries.DensityDraw(traced(of_row, 1), "x", points, width=width, **options)
 
 
-def chain(region, of_row=near, slopes=near_slopes, **options):
+def chain(region, of_row=near, gradients=near_gradients, **options):
     given = {"width": 8.0, "lift": 6.0, "steps": 30} | options
     bounded = {"size": region.size, "clip": 20.0, "state": np.zeros(region.size)}
-    steered = slopes and queries.BoundedSum(traced(slopes, region.size), "x", **bounded)
+    steered = gradients and queries.BoundedSum(traced(gradients, region.size), "x", **bounded)
     return queries.DensityDraw(traced(of_row, region.size), "x", region, gradient=steered, **given)
 
 
@@ -105,16 +105,16 @@ def test_points_are_drawn_by_the_cut_log_likelihood_over_temperature(weights, re
     release = tacit.Public(DATA, schema(relation), seed=3).release(query, tacit.Exact())
     assert release.noise[0].scale == 1
     single = resolve_density(among_points(weights=weights), schema(relation))
-    heat = calibrated(single, queries.Exponential(1.5)).noise[0].scale
-    assert heat == pytest.approx(both * 2.0 / 1.5)
+    temperature = calibrated(single, queries.Exponential(1.5)).noise[0].scale
+    assert temperature == pytest.approx(both * 2.0 / 1.5)
     statistic = read(open_data(DATA, schema(relation)), resolved, ())
     words = seeded_entropy("8")
-    noise = resolved.at_temperature(heat)
+    noise = resolved.at_temperature(temperature)
     drawn = np.concatenate([resolved.sample(statistic, noise, words) for _ in range(6)])
     # by hand: each row against its own best point, at most 2 worse; the missing row nothing
     logs = -4 * np.abs(np.array(DATA["x"][:-1])[:, None] - THETA)
     scores = np.maximum(logs - logs.max(axis=1, keepdims=True) + 2, 0).sum(axis=0)
-    for scale, fit in ((heat, True), (heat / 2, False)):
+    for scale, fit in ((temperature, True), (temperature / 2, False)):
         chances = np.exp(scores / scale + (0 if weights is None else np.array(weights)))
         assert (fits(np.bincount(drawn, minlength=4), chances) > ALARM) == fit
 
@@ -154,7 +154,7 @@ def test_log_probabilities_move_within_epsilon(relation, rows, of_row):
     public = schema(relation, rows)
     resolved = resolve_density(among_points(of_row), public)
     calibration = calibrated(resolved, queries.Exponential(1))
-    heat, grid = calibration.noise[0].scale, resolved.scores.exact()[0].grid
+    temperature, grid = calibration.noise[0].scale, resolved.scores.exact()[0].grid
     values = (-1.0, -0.2, 0.3, 0.7, 1.0)
     kinds = [(i,) for i in range(5)] if rows is None else [(0, 0), (4, 4), (2, 3), (0,)]
 
@@ -162,7 +162,7 @@ def test_log_probabilities_move_within_epsilon(relation, rows, of_row):
         cells = [(i, values[v]) for i, unit in enumerate(units) for v in unit]
         table = {"x": [float(v) for _, v in cells], "who": [i for i, _ in cells]}
         steps = read(open_data(table, public), resolved, ()).integers
-        log = steps * grid / heat
+        log = steps * grid / temperature
         return log - logsumexp(log)
 
     sets = list(combinations_with_replacement(sorted(kinds), 2))
@@ -221,20 +221,20 @@ BOX, BALL = queries.Box((-1, -0.5), (1, 1.5)), queries.Ball(2, 1.0)
 
 # Either region and either chain once; the other pairs of them are slow.
 @pytest.mark.parametrize(
-    ("region", "slopes"),
+    ("region", "gradients"),
     [
-        pytest.param(BOX, near_slopes, id="box-gradient"),
+        pytest.param(BOX, near_gradients, id="box-gradient"),
         pytest.param(BALL, None, id="ball-walk"),
         pytest.param(BOX, None, id="box-walk", marks=pytest.mark.slow),
-        pytest.param(BALL, near_slopes, id="ball-gradient", marks=pytest.mark.slow),
+        pytest.param(BALL, near_gradients, id="ball-gradient", marks=pytest.mark.slow),
     ],
 )
 @pytest.mark.no_cover
-def test_a_chain_in_two_dimensions_has_the_law_of_a_fine_grid(region, slopes):
+def test_a_chain_in_two_dimensions_has_the_law_of_a_fine_grid(region, gradients):
     """And not that of three times the temperature."""
     x = np.random.default_rng(5).uniform(-1, 1, 60) * 0.8 + 0.2
-    draws, steps = 600, 100 if slopes is None else 12
-    query = chain(region, slopes=slopes, steps=steps, draws=draws, prior=0.8)
+    draws, steps = 600, 100 if gradients is None else 12
+    query = chain(region, gradients=gradients, steps=steps, draws=draws, prior=0.8)
     resolved = resolve_density(query, schema())
     loaded = read(open_data({"x": x}, schema()), resolved, ())
     words = seeded_entropy("11")
@@ -249,9 +249,9 @@ def test_a_chain_in_two_dimensions_has_the_law_of_a_fine_grid(region, slopes):
         else (grid[:, 1] >= -0.5)
     )
     scores = log_scores(resolved, {"x": x}, grid[inside])
-    for heat, fit in ((3.0, True), (9.0, False)):
+    for temperature, fit in ((3.0, True), (9.0, False)):
         log = np.full(len(grid), -np.inf)
-        log[inside] = scores / heat
+        log[inside] = scores / temperature
         log -= 0.5 * (grid**2).sum(axis=1) / 0.64
         mass = np.exp(log - log.max()).reshape(60, 60)
         seen, chances = cells_of_equal_chance(mass, edges, theta)
@@ -287,8 +287,8 @@ def test_a_chain_in_one_dimension_has_the_law_of_a_fine_grid():
     drawn = resolved.sample(loaded, resolved.at_temperature(2.0), words) * 2.0**-40
     share = (np.arange(2000) + 0.5) / 2000
     scores = log_scores(resolved, {"x": x}, region.parameters(share[:, None]))
-    for heat, fit in ((2.0, True), (6.0, False)):
-        below = np.cumsum(np.exp((scores - scores.max()) / heat))
+    for temperature, fit in ((2.0, True), (6.0, False)):
+        below = np.cumsum(np.exp((scores - scores.max()) / temperature))
         law = lambda v: np.interp(v, share, below / below[-1])  # noqa: B023, E731
         assert (kstest(drawn, law).pvalue > ALARM) == fit
 
@@ -403,8 +403,8 @@ def test_a_release_can_be_saved_and_read(region):
 def test_draws_stay_within_their_region_whatever_the_program_does():
     data = {"x": np.linspace(-1, 1, 50)}
     for region in (queries.Box((-1, -1), (1, 1)), queries.Ball(2, 2.0)):
-        for slopes in (None, wild_slopes):
-            query = chain(region, wild, slopes, width=1.0, lift=0.5)
+        for gradients in (None, wild_gradients):
+            query = chain(region, wild, gradients, width=1.0, lift=0.5)
             release = wall(data).release(query, queries.Exponential(50))
             at = region.parameters(release.table("theta").value)[0]
             assert np.isfinite(at).all()
@@ -462,9 +462,9 @@ def test_a_prior_is_a_program_too():
         width=8.0, prior=queries.trace(log_prior, 2, None), steps=20,
     )  # fmt: skip
     resolved = resolve_density(query, schema())
-    value, slope = resolved.log_prior(np.array([0.5, -1.0]))
+    value, gradient = resolved.log_prior(np.array([0.5, -1.0]))
     assert value == pytest.approx(-0.625)
-    np.testing.assert_allclose(slope, [-0.5, 1.0])
+    np.testing.assert_allclose(gradient, [-0.5, 1.0])
     loaded = read(open_data(DATA, schema()), resolved, ())
     assert isinstance(loaded, Statistic)
     assert resolved.sample(loaded, resolved.exact(), seeded_entropy("1")).shape == (2,)
@@ -495,7 +495,7 @@ def test_a_prior_cannot_call_back():
         lambda: chain(queries.Ball(2, 1.0), prior=queries.trace(log_prior, 3, None)),
         lambda: chain(queries.Ball(2, 1.0), prior=queries.trace(lambda t, _: t, 2, None)),
         lambda: chain(queries.Ball(2, 1.0), prior=queries.trace(lambda t, s: t @ s, 2, np.ones(2))),
-        lambda: queries.DensityDraw(traced(near_slopes, 2), "x", BALL, width=1.0),
+        lambda: queries.DensityDraw(traced(near_gradients, 2), "x", BALL, width=1.0),
         lambda: queries.DensityDraw(
             queries.trace(lambda r, _: r[0], 1, None), "x", BALL, width=1.0
         ),

@@ -122,13 +122,13 @@ def test_a_document_of_one_word_against_another_attains_the_range():
     from tacit.audit.draws import Simplex
 
     held, query = texts(words=2), topics(np.array([[0.5, 0.5]]))
-    simplex, heat = Simplex.of(2, 0.15), resolve_latent(query, held).span
+    simplex, temperature = Simplex.of(2, 0.15), resolve_latent(query, held).span
     resolved = resolve_latent(query, held)
     law = []
     for last in ([4, 0], [0, 9]):  # the last one is cut to four words
         source = open_data(csr_matrix([[4, 0]] * 900 + [last]), held)
         statistic = read(source, resolved, ())
-        (at,) = resolved.concentrations(statistic, heat, half)
+        (at,) = resolved.concentrations(statistic, temperature, half)
         law.append(simplex.log_density(at)[0])
     assert 0.95 < np.abs(law[0] - law[1]).max() <= 1 + 1e-9
 

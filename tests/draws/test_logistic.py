@@ -125,7 +125,7 @@ def test_rows_are_vectors_of_norm_at_most_one_and_signed_by_the_target():
     assert np.linalg.norm(found.integers[0]) > 0.999
 
 
-def test_the_minimum_is_where_the_slope_vanishes():
+def test_the_minimum_is_where_the_gradient_vanishes():
     rng = np.random.default_rng(3)
     for rows, size, ridge, tilt in ((0, 3, 1.0, 0), (1, 2, 1e-3, 5), (3000, 20, 1.0, 300)):
         v = rng.normal(size=(rows, size))
@@ -144,7 +144,7 @@ def moved(rest, one, other, ridge):
     return ridge * np.linalg.norm(here - none), ridge * np.linalg.norm(here - there)
 
 
-def test_one_row_moves_the_minimum_by_no_more_than_its_slope_allows():
+def test_one_row_moves_the_minimum_by_no_more_than_its_gradient_allows():
     rng = np.random.default_rng(4)
     for _ in range(200):
         size = rng.integers(1, 4)
@@ -160,7 +160,7 @@ def test_one_row_moves_the_minimum_by_no_more_than_its_slope_allows():
     assert 1.6 < replaced <= 2
 
 
-def test_rounding_errors_of_a_slope_are_below_their_bound():
+def test_rounding_errors_of_a_gradient_are_below_their_bound():
     """Against arithmetic with 60 digits."""
     rng = np.random.default_rng(5)
     v = rng.normal(size=(3000, 7))
@@ -209,7 +209,7 @@ def test_without_rows_a_draw_is_from_the_prior():
 
 @pytest.mark.parametrize("temper_prior", [False, True])
 def test_draws_have_the_tempered_posterior(temper_prior):
-    """Against quadrature, for a constant and a slope; the last steps are short enough."""
+    """Against quadrature, for a constant and a coefficient; the last steps are short enough."""
     schema = tacit.Schema(COLUMNS[0], COLUMNS[2], neighbours="replace_one")
     law = tacit.queries.Logistic("y", ("x",), precision=5.0)
     query = tacit.queries.LogisticDraw(law, draws=1000, temper_prior=temper_prior)
@@ -217,15 +217,15 @@ def test_draws_have_the_tempered_posterior(temper_prior):
     home = tacit.Public(data, schema)
     mechanism = tacit.queries.Exponential(40, "1e-2")
     drawn = theta_of(home.release(query, mechanism))
-    heat = home.quote(query, mechanism).noise[0].scale
-    assert heat > 1.5
+    temperature = home.quote(query, mechanism).noise[0].scale
+    assert temperature > 1.5
     x = np.column_stack([np.ones(200), data["x"]]) / math.sqrt(2)
     v = x * np.where(data["y"] == "yes", 1, -1)[:, None]
     ends = np.linspace(-9, 9, 300)
     a, b = np.meshgrid(ends, ends, indexing="ij")
     grid = np.stack([a.ravel(), b.ravel()])
-    log = -np.logaddexp(0, -(v @ grid)).sum(axis=0) / heat
-    log -= 2.5 * (grid**2).sum(axis=0) / (heat if temper_prior else 1)
+    log = -np.logaddexp(0, -(v @ grid)).sum(axis=0) / temperature
+    log -= 2.5 * (grid**2).sum(axis=0) / (temperature if temper_prior else 1)
     p = np.exp(log - log.max()).reshape(a.shape)
     for axis in (0, 1):
         masses = p.sum(axis=1 - axis) / p.sum()
@@ -248,19 +248,19 @@ def test_output_noise_has_the_law_that_the_release_says():
     assert np.linalg.norm(exact) > 0
 
 
-def test_a_random_slope_explains_the_minimum():
-    """From theta back to the slope: normal with the sd that the release says."""
+def test_a_random_gradient_explains_the_minimum():
+    """From theta back to the gradient: normal with the sd that the release says."""
     query, mechanism = tacit.queries.LogisticMinimum(LAW, "objective"), tacit.Gaussian(1, "1e-5")
     home = tacit.Public(table(200), SCHEMA)
     noise = home.quote(query, mechanism).noise
     ridge = ridge_of(query, 200, 5, noise[0].scale)
     resolved = resolve_logistic(query, SCHEMA)
     v = read(open_data(table(200), SCHEMA), resolved, noise).integers
-    slopes = []
+    gradients = []
     for _ in range(60):
         theta = theta_of(home.release(query, mechanism))[0]
-        slopes.append((v.T @ expit(-v @ theta) - ridge * theta) / noise[0].scale)
-    assert kstest(np.ravel(slopes), norm.cdf).pvalue > 1e-6
+        gradients.append((v.T @ expit(-v @ theta) - ridge * theta) / noise[0].scale)
+    assert kstest(np.ravel(gradients), norm.cdf).pvalue > 1e-6
 
 
 def test_what_hides_rounding_is_small_beside_the_law_itself():
@@ -303,7 +303,7 @@ def hard(rng):
 
 
 def test_a_minimum_is_found_whatever_the_rows_are(monkeypatch):
-    """Whether it was found would tell of them. Steps that backtrack on the slope stall here."""
+    """Whether it was found would tell of them. Steps that backtrack on the gradient stall here."""
     monkeypatch.setattr(_logistic, "_ROUNDS", 2000)
     rng = np.random.default_rng(5)
     for _ in range(150):

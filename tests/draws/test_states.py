@@ -95,8 +95,8 @@ def log_likelihood(z, tables, profiles=PROFILES):
     )
 
 
-@pytest.mark.parametrize("heat", [1.0, 3.0])
-def test_paths_have_the_law_of_the_enumeration(heat):
+@pytest.mark.parametrize("temperature", [1.0, 3.0])
+def test_paths_have_the_law_of_the_enumeration(temperature):
     resolved, statistic = statistic_of(StatePaths(PANEL, START, MOVE, PROFILES))
     # by hand: which rows are counted, and where
     counts = [np.zeros((2, 3, 2)), np.zeros((2, 3, 3))]
@@ -109,20 +109,20 @@ def test_paths_have_the_law_of_the_enumeration(heat):
     for ours, theirs in zip(counts, tables_of(resolved, statistic.integers)):
         np.testing.assert_array_equal(ours, theirs)
     z = all_paths(2, 3)
-    log = np.array([log_chain(path) + log_likelihood(path, counts) / heat for path in z])
-    chance = np.exp(log - logsumexp(log))
+    log = np.array([log_chain(path) + log_likelihood(path, counts) / temperature for path in z])
+    probability = np.exp(log - logsumexp(log))
     n, words = 8000, seeded_entropy("paths")
-    noise = resolved.at_temperature(heat)
+    noise = resolved.at_temperature(temperature)
     drawn = np.array([resolved.sample(statistic, noise, words) for _ in range(n)])
     code = drawn @ 2 ** np.arange(5, -1, -1)
-    seen, expected = np.bincount(code, minlength=64), n * chance
+    seen, expected = np.bincount(code, minlength=64), n * probability
     rare = expected < 5  # together one cell
     rest = seen[rare].sum() - expected[rare].sum()
     distance = ((seen - expected) ** 2 / expected)[~rare].sum()
     distance += rest**2 / max(expected[rare].sum(), 5.0)
     assert chi2.sf(distance, (~rare).sum()) > ALARM
     # The test can tell: the other temperature does not fit.
-    other = np.array([log_chain(p) + log_likelihood(p, counts) / (4 - heat) for p in z])
+    other = np.array([log_chain(p) + log_likelihood(p, counts) / (4 - temperature) for p in z])
     other = np.exp(other - logsumexp(other)) * n
     many = other > 5
     assert chi2.sf(((seen - other) ** 2 / other)[many].sum(), many.sum()) < ALARM
@@ -161,8 +161,8 @@ def test_profiles_have_the_truncated_law():
     query = StateProfiles(PANEL, assignment, 3 * alike, prior=0.8, truncation=0.2)
     resolved = resolve_states(query, held)
     steps = np.concatenate([np.repeat([s[i] for s in seen], alike, axis=0).ravel() for i in (0, 1)])
-    heat, words = 1.7, seeded_entropy("profiles")
-    noise = resolved.at_temperature(heat)
+    temperature, words = 1.7, seeded_entropy("profiles")
+    noise = resolved.at_temperature(temperature)
     drawn = [resolved.sample(Statistic(steps, 1), noise, words) * GRID for _ in range(5)]
     a = np.array([d[: 6 * alike].reshape(3, alike, 2) for d in drawn])
     b = np.array([d[6 * alike :].reshape(3, alike, 3) for d in drawn])
@@ -170,16 +170,16 @@ def test_profiles_have_the_truncated_law():
         np.testing.assert_array_equal(values.sum(axis=-1), 1)
         assert values.min() >= least
     for k, (of_a, of_b) in enumerate(seen):
-        assert kstest(a[:, k, :, 1].ravel(), _truncated_beta(0.8, of_a, heat)).pvalue > ALARM
-        margin = _margin(0.8 + np.array(of_b) / heat, 0.2 / 3)
+        assert kstest(a[:, k, :, 1].ravel(), _truncated_beta(0.8, of_a, temperature)).pvalue > ALARM
+        margin = _margin(0.8 + np.array(of_b) / temperature, 0.2 / 3)
         assert kstest(b[:, k, :, 0].ravel(), margin).pvalue > ALARM
     # The prior is not tempered, and the counts are.
     assert kstest(a[:, 2, :, 1].ravel(), _truncated_beta(0.8, seen[2][0], 1.0)).pvalue < ALARM
 
 
-def _truncated_beta(prior, counts, heat):
+def _truncated_beta(prior, counts, temperature):
     """The distribution of the second of two probabilities, from 0.1 to 0.9."""
-    no, yes = prior + np.array(counts) / heat
+    no, yes = prior + np.array(counts) / temperature
     low, high = betainc(yes, no, [0.1, 0.9])
     return lambda v: (betainc(yes, no, v) - low) / (high - low)
 
@@ -235,8 +235,8 @@ def test_an_emission_with_a_single_level_says_nothing():
 # Chains
 
 
-@pytest.mark.parametrize("heat", [1.0, 3.0])
-def test_a_long_chain_has_the_joint_law(monkeypatch, heat):
+@pytest.mark.parametrize("temperature", [1.0, 3.0])
+def test_a_long_chain_has_the_joint_law(monkeypatch, temperature):
     """Paths with profiles and transitions integrated out; seeded, so luck has no say."""
     held = schema(regions=2, months=2)
     panel = Panel("region", "month", ("a",))
@@ -253,14 +253,14 @@ def test_a_long_chain_has_the_joint_law(monkeypatch, heat):
         path = original(counts, start, transition, profiles, *rest)
         # The law that the path is drawn from says more than the path.
         log = [
-            log_chain(z, start, transition) + log_likelihood(z, [table], profiles) / heat
+            log_chain(z, start, transition) + log_likelihood(z, [table], profiles) / temperature
             for z in outcomes
         ]
         given.append((np.exp(log - logsumexp(log)), profiles[0][:, 1], path.ravel()))
         return path
 
     monkeypatch.setattr(_states, "paths", recorded)
-    last = resolved.sample(statistic, resolved.at_temperature(heat), seeded_entropy("chain"))
+    last = resolved.sample(statistic, resolved.at_temperature(temperature), seeded_entropy("chain"))
     np.testing.assert_array_equal(last[:4], given[-1][2])
     # The paths that were drawn have these laws, sweep by sweep.
     code = np.array([path for _, _, path in given]) @ [8, 4, 2, 1]
@@ -277,16 +277,16 @@ def test_a_long_chain_has_the_joint_law(monkeypatch, heat):
         for k in range(2):
             after = z[:, 1][z[:, 0] == k]
             total += _dirichlet(moves, np.bincount(after, minlength=2))
-            no, yes = prior + table[z == k].sum(axis=0) / heat
+            no, yes = prior + table[z == k].sum(axis=0) / temperature
             total += _log_beta(yes, no, least)
-        no, yes = prior + table[z == z[0, 0]].sum(axis=0) / heat
+        no, yes = prior + table[z == z[0, 0]].sum(axis=0) / temperature
         mean.append(np.exp(_log_beta(yes + 1, no, least) - _log_beta(yes, no, least)))
         log.append(total)
-    chance = np.exp(log - logsumexp(log))
+    probability = np.exp(log - logsumexp(log))
     share = laws.mean(axis=0)
     share = (share + share[::-1]) / 2  # which state is called 0 is a matter of taste
-    assert np.abs(share - chance).sum() / 2 < 0.02
-    assert (laws * first).sum(axis=1).mean() == pytest.approx(chance @ mean, abs=0.01)
+    assert np.abs(share - probability).sum() / 2 < 0.02
+    assert (laws * first).sum(axis=1).mean() == pytest.approx(probability @ mean, abs=0.01)
 
 
 def _dirichlet(prior, counts):
@@ -378,13 +378,13 @@ def test_paths_move_within_epsilon(relation, rows):
     start, move = np.array([0.9999, 0.0001]), np.array([[0.9999, 0.0001], [0.9, 0.1]])
     query = StatePaths(PANEL, start, move, alike)
     calibration = calibrated(resolve_states(query, held), Exponential(1))
-    heat, epsilon = calibration.noise[0].scale, float(calibration.cost.epsilon)
+    temperature, epsilon = calibration.noise[0].scale, float(calibration.cost.epsilon)
     outcomes = all_paths(1, 2)
     prior = np.array([log_chain(z, start, move) for z in outcomes])
 
     single = np.array(
         [
-            [log_likelihood(z, tables, alike) / heat for z in outcomes]
+            [log_likelihood(z, tables, alike) / temperature for z in outcomes]
             for tables in row_counts(relation, rows)
         ]
     )
@@ -427,7 +427,7 @@ def test_profiles_move_within_epsilon(relation, rows):
     held = schema(relation, rows, regions=1, months=2)
     query = StateProfiles(PANEL, np.array([[0, 1]]), 2, prior, share)
     calibration = calibrated(resolve_states(query, held), Exponential(2))
-    heat, epsilon = calibration.noise[0].scale, float(calibration.cost.epsilon)
+    temperature, epsilon = calibration.noise[0].scale, float(calibration.cost.epsilon)
     single = [np.concatenate([t[0].ravel() for t in row]) for row in row_counts(relation, rows)]
     units = np.unique(
         [
@@ -444,7 +444,7 @@ def test_profiles_move_within_epsilon(relation, rows):
     def log_density(counts):
         logs = []
         for part, grid in zip(parts, grids):
-            log = (prior - 1 + counts[:, part] / heat) @ np.log(grid).T
+            log = (prior - 1 + counts[:, part] / temperature) @ np.log(grid).T
             logs.append(log - logsumexp(log, axis=1, keepdims=True))
         return logs
 
@@ -620,7 +620,7 @@ def test_a_lease_draws_paths_and_profiles_at_its_own_temperature():
         assert release.n is None
         assert "float draw" in " ".join(release.certificate.assumptions)
     alike = StatePaths(PANEL, START, MOVE, FLAT)
-    assert lease.release(alike).noise[0].scale == 1  # states that are alike need no heat
+    assert lease.release(alike).noise[0].scale == 1  # states that are alike need no tempering
     same = StatePaths.from_dict(paths.to_dict())
     span = resolve_states(paths, schema("add_remove")).span
     assert lease.release(same).noise[0].scale == pytest.approx(2.5 * span)

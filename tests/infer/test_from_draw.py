@@ -64,11 +64,11 @@ def test_many_rows_go_through_a_spline():
     assert abs(counts[:, 1].mean() / 5_000_000 - 0.07) < 0.001
 
 
-def chi_square_p(drawn, cells, chance):
+def chi_square_p(drawn, cells, probability):
     """How well independent draws of cells fit; cells with few expected are taken together."""
     index = {cell: i for i, cell in enumerate(cells)}
     seen = np.bincount([index[tuple(d)] for d in drawn], minlength=len(cells))
-    expected = chance * len(drawn)
+    expected = probability * len(drawn)
     large = expected >= 8
     seen = np.append(seen[large], seen[~large].sum())
     expected = np.append(expected[large], expected[~large].sum())
@@ -89,13 +89,13 @@ def test_exchange_chains_find_the_enumerated_law(draws):
         at = law.base + np.array(cell) / law.temperature
         each = (np.log(law.draws) * (at - 1)).sum() - len(draws) * simplex.log_integral(at)
         log[i] = dirichlet_multinomial(cell, prior) + each
-    chance = np.exp(log - log.max())
-    chance /= chance.sum()
+    probability = np.exp(log - log.max())
+    probability /= probability.sum()
     rng = np.random.default_rng(1)
     known = Totals(np.array([n]), np.ones(1))
     # the last state of each chain: independent of the others
     drawn = [sample_counts_by_exchange(law, prior, known, 400, rng)[-100:] for _ in range(30)]
-    assert chi_square_p(np.concatenate(drawn), cells, chance) > ALARM
+    assert chi_square_p(np.concatenate(drawn), cells, probability) > ALARM
 
 
 def test_exchange_chains_move_between_numbers_of_rows():
@@ -109,10 +109,10 @@ def test_exchange_chains_move_between_numbers_of_rows():
         kernel = beta_kernel(at[::-1])
         log[i] = dirichlet_multinomial(cell, prior) + np.log(totals.weight[sum(cell)])
         log[i] += np.log(kernel(0.8) / quad(kernel, 0.05, 0.95, epsabs=0)[0])
-    chance = np.exp(log - log.max())
+    probability = np.exp(log - log.max())
     rng = np.random.default_rng(2)
     drawn = [sample_counts_by_exchange(law, prior, totals, 400, rng)[-100:] for _ in range(30)]
-    assert chi_square_p(np.concatenate(drawn), cells, chance / chance.sum()) > ALARM
+    assert chi_square_p(np.concatenate(drawn), cells, probability / probability.sum()) > ALARM
 
 
 @pytest.mark.parametrize("neighbours", ["replace_one", "add_remove"])

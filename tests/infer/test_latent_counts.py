@@ -92,8 +92,8 @@ def test_one_measurement_for_two_cells():
     # the first cell's prior is flat
     log = {s: gammaln(s + 2) - gammaln(s + 1) - abs(y - s) / 2 for s in range(n + 1)}
     mass = np.logaddexp.reduce(list(log.values()))
-    for (_, s), chance in whole.items():
-        assert chance == pytest.approx(np.exp(log[s] - mass), rel=1e-9)
+    for (_, s), probability in whole.items():
+        assert probability == pytest.approx(np.exp(log[s] - mass), rel=1e-9)
     rng = np.random.default_rng(0)
     drawn = sample_counts(
         np.array([n - y, y]), np.array([1.0, 2.0]), LAPLACE, Rows(n, n), 40_000, rng, power=0.5

@@ -37,9 +37,9 @@ def closed_form(made, mean, precision):
     basis, origin = made.frame.basis, made.frame.origin
     weight = np.linalg.inv(made.hessian + made.noise)
     total = made.hessian @ weight @ made.hessian + basis.T @ precision @ basis
-    pull = made.hessian @ weight @ made.gradient + basis.T @ precision @ (mean - origin)
+    linear = made.hessian @ weight @ made.gradient + basis.T @ precision @ (mean - origin)
     covariance = np.linalg.inv(total)
-    return origin + basis @ covariance @ pull, basis @ covariance @ basis.T
+    return origin + basis @ covariance @ linear, basis @ covariance @ basis.T
 
 
 def test_draws_under_a_normal_prior_have_the_law_in_closed_form():
@@ -107,14 +107,14 @@ def test_nuts_begins_where_the_prior_has_mass():
 def test_gradients_at_several_points_are_one_by_their_precisions():
     """Of noiseless gradients s - H psi nothing is lost, wherever they were asked."""
     hessian, here = positive(3, N), frame()
-    slope = np.array([5.0, -3.0, 1.0])
+    score = np.array([5.0, -3.0, 1.0])
     places = np.random.default_rng(6).normal(size=(4, SIZE))
     parts = [
-        Linearised(here.moved(at), slope - hessian @ at, variance * np.eye(SIZE), hessian, 0.0, 0.0)
+        Linearised(here.moved(at), score - hessian @ at, variance * np.eye(SIZE), hessian, 0.0, 0.0)
         for at, variance in zip(places, (1.0, 4.0, 2.0, 8.0))
     ]
     one = Linearised.combined(parts, here)
-    np.testing.assert_allclose(one.gradient, slope, atol=1e-8)
+    np.testing.assert_allclose(one.gradient, score, atol=1e-8)
     np.testing.assert_allclose(one.noise, np.eye(SIZE) / (1 + 1 / 4 + 1 / 2 + 1 / 8))
 
 

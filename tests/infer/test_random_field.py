@@ -21,10 +21,10 @@ def test_binomial_draws_have_their_law(n, p):
     size = 4000
     drawn = np.array([binomial(n, p) for _ in range(size)])
     edges = np.unique(binom.ppf(np.linspace(0.02, 0.98, 25), n, p))
-    chance = np.diff(binom.cdf(np.concatenate([[-1], edges, [n]]), n, p))
+    probability = np.diff(binom.cdf(np.concatenate([[-1], edges, [n]]), n, p))
     found = np.histogram(drawn, [-0.5, *(edges + 0.5), n + 0.5])[0]
-    kept = chance * size > 5
-    statistic = ((found - chance * size)[kept] ** 2 / (chance * size)[kept]).sum()
+    kept = probability * size > 5
+    statistic = ((found - probability * size)[kept] ** 2 / (probability * size)[kept]).sum()
     assert chi2.sf(statistic, kept.sum()) > 1e-6
 
 
@@ -69,13 +69,13 @@ def brute_force(field, seen, rows, most, draws=60_000):
         part = np.exp(log + np.log(p) @ np.array(m))
         weight += part
         number += n * part
-    chance = np.zeros((draws, field.cells))
+    probability = np.zeros((draws, field.cells))
     for c in range(field.cell.shape[1]):
         for x in range(len(p[0])):
-            chance[:, field.cell[x, c]] += p[:, x]
+            probability[:, field.cell[x, c]] += p[:, x]
     share = weight / weight.sum()
-    mean = share @ chance
-    error = np.sqrt((share**2) @ (chance - mean) ** 2)
+    mean = share @ probability
+    error = np.sqrt((share**2) @ (probability - mean) ** 2)
     return mean, error, float(number.sum() / weight.sum())
 
 

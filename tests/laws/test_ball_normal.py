@@ -44,12 +44,12 @@ def masses(mean, precision, radius, cells=12, fine=150):
     return table / table.sum()
 
 
-def fits(x, chance, radius, cells=12):
+def fits(x, probability, radius, cells=12):
     r = np.minimum((np.linalg.norm(x, axis=1) / radius * cells).astype(int), cells - 1)
     angle = np.arctan2(x[:, 1], x[:, 0]) % (2 * np.pi) / (2 * np.pi)
     where = r * cells + np.minimum((angle * cells).astype(int), cells - 1)
     seen = np.bincount(where, minlength=cells**2)
-    expected = chance.ravel() * len(x)
+    expected = probability.ravel() * len(x)
     large = expected >= 8
     seen = np.append(seen[large], seen[~large].sum())
     expected = np.append(expected[large], expected[~large].sum())

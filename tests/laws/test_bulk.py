@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom, chi2, norm
 
 from tacit.laws import bulk
-from tacit.laws.discrete import OutOfRandomBits, Stream
+from tacit.laws.discrete import OutOfRandomBitsError, Stream
 from tacit.public import seeded_entropy
 from tacit.spec.release import Noise
 from tacit.wall import noise as _noise
@@ -159,13 +159,13 @@ def test_a_coin_is_compared_digit_by_digit(denominator, share, nudge, digits):
     """Words that follow the digits of exp(-x) for a while and then leave them."""
     numerator = int(share * denominator)
     with mpmath.workdps(120):
-        chance = mpmath.exp(-mpmath.mpf(numerator) / denominator)
-        prefix = int(mpmath.floor(chance * mpmath.mpf(2) ** (32 * digits))) + nudge
+        probability = mpmath.exp(-mpmath.mpf(numerator) / denominator)
+        prefix = int(mpmath.floor(probability * mpmath.mpf(2) ** (32 * digits))) + nudge
         prefix = min(max(prefix, 0), 2 ** (32 * digits) - 1)
         words = [prefix >> 32 * i & 0xFFFFFFFF for i in reversed(range(digits))]
         tail = [5] * 8
         drawn = mpmath.mpf(prefix) / mpmath.mpf(2) ** (32 * digits)
-        expected = drawn < chance if nudge else None
+        expected = drawn < probability if nudge else None
     stream_ = Stream(np.array([*words, *tail], np.uint32))
     got = stream_.coin(numerator, denominator)
     if nudge and 0 < prefix < 2 ** (32 * digits) - 1:
@@ -173,7 +173,7 @@ def test_a_coin_is_compared_digit_by_digit(denominator, share, nudge, digits):
 
 
 @pytest.mark.parametrize("rate", [0.001, 0.02, 0.3, 0.9])
-def test_a_poisson_sample_takes_each_unit_with_its_chance(rate):
+def test_a_poisson_sample_takes_each_unit_with_its_probability(rate):
     n, times = 50, 20_000
     taken = draw_poisson(n * times, rate)  # many small samples: one of as many copies of the units
     assert np.all(np.diff(taken) > 0)
@@ -183,15 +183,15 @@ def test_a_poisson_sample_takes_each_unit_with_its_chance(rate):
     assert chi2.sf(((seen - expected) ** 2 / variance).sum(), n) > ALARM
     sizes = np.bincount(taken // n, minlength=times)
     counts = np.bincount(sizes, minlength=n + 1)
-    chance = binom.pmf(np.arange(n + 1), n, rate) * times
-    keep = chance > 10
-    assert chi2.sf(((counts - chance) ** 2 / chance)[keep].sum(), keep.sum()) > ALARM
+    probability = binom.pmf(np.arange(n + 1), n, rate) * times
+    keep = probability > 10
+    assert chi2.sf(((counts - probability) ** 2 / probability)[keep].sum(), keep.sum()) > ALARM
 
 
-def test_the_sampling_chance_never_exceeds_the_rate():
+def test_the_sampling_probability_never_exceeds_the_rate():
     for rate in (1e-6, 1e-3, 0.0055, 0.5, 0.999):
-        chance = -np.expm1(-skip_numerator(rate) / 2.0**32)
-        assert rate * 0.999 < chance <= rate
+        probability = -np.expm1(-skip_numerator(rate) / 2.0**32)
+        assert rate * 0.999 < probability <= rate
     np.testing.assert_array_equal(draw_poisson(7, 1.0), np.arange(7))
 
 
@@ -240,7 +240,7 @@ def test_a_doubtful_skip_is_settled_exactly():
             assert Stream(words).skip(k) == expected
             more = stream(np.append(words, os_entropy(60_000)), 0)
             assert draw_poisson(10**6, 0.01, more)[0] == expected
-    with pytest.raises(OutOfRandomBits):
+    with pytest.raises(OutOfRandomBitsError):
         Stream(np.zeros(2, np.uint32)).skip(k)
 
 

@@ -37,24 +37,24 @@ def skewed(u):
     return float((-0.5 * u**2 + log_ndtr(SKEW * u)).sum())
 
 
-def skewed_slope(u):
+def skewed_gradient(u):
     log_density = -0.5 * (SKEW * u) ** 2 - 0.5 * np.log(2 * np.pi)
     return -u + SKEW * np.exp(log_density - log_ndtr(SKEW * u))
 
 
 @pytest.mark.parametrize(
-    "slope",
+    "gradient",
     [
-        pytest.param(skewed_slope, id="right"),
-        pytest.param(lambda u: 0.5 * skewed_slope(u) + 0.3, id="wrong"),
-        # a law without numbers, below, has no slope either
+        pytest.param(skewed_gradient, id="right"),
+        pytest.param(lambda u: 0.5 * skewed_gradient(u) + 0.3, id="wrong"),
+        # a law without numbers, below, has no gradient either
         pytest.param(lambda u: np.full(3, np.nan), id="none", marks=pytest.mark.slow),
     ],
 )
 @pytest.mark.no_cover
-def test_the_slope_steers_and_does_not_bend(slope):
-    steps = 30 if slope is skewed_slope else 100
-    drawn = hamiltonian(skewed, slope, 3, steps, 300, uniform(2))
+def test_the_gradient_steers_and_does_not_bend(gradient):
+    steps = 30 if gradient is skewed_gradient else 100
+    drawn = hamiltonian(skewed, gradient, 3, steps, 300, uniform(2))
     assert drawn.shape == (300, 3)
     for i in range(3):
         assert kstest(drawn[:, i], skewnorm(SKEW).cdf).pvalue > ALARM
@@ -79,19 +79,19 @@ def test_a_law_without_numbers_ends_somewhere(value):
     assert np.isfinite(ended).all()
 
 
-@pytest.mark.parametrize("pull", [pytest.param(0.0, marks=pytest.mark.slow), 5.0, 60.0])
+@pytest.mark.parametrize("tilt", [pytest.param(0.0, marks=pytest.mark.slow), 5.0, 60.0])
 @pytest.mark.no_cover
-def test_a_law_that_leans_on_the_edge_of_a_ball(pull):
-    """exp(pull x_1) on a ball of 20 dimensions: x_1 has the density exp(pull t) (1 - t^2)^9.5."""
-    ball, slope = BallMap(20, 1.0), np.zeros(20)
-    slope[0] = pull
+def test_a_law_that_leans_on_the_edge_of_a_ball(tilt):
+    """exp(tilt x_1) on a ball of 20 dimensions: x_1 has the density exp(tilt t) (1 - t^2)^9.5."""
+    ball, gradient = BallMap(20, 1.0), np.zeros(20)
+    gradient[0] = tilt
     drawn = hamiltonian(
-        lambda u: float(slope @ ball.point(u)) + log_volume(u),
-        lambda u: ball.pullback_gradient(u, slope), 20, 40, 400, uniform(6),
+        lambda u: float(gradient @ ball.point(u)) + log_volume(u),
+        lambda u: ball.pullback_gradient(u, gradient), 20, 40, 400, uniform(6),
     )  # fmt: skip
     first = np.array([ball.point(u)[0] for u in drawn])
     t = np.linspace(-1, 1, 20_001)
     with np.errstate(divide="ignore"):
-        log = pull * t + 9.5 * np.log(1 - t**2)
+        log = tilt * t + 9.5 * np.log(1 - t**2)
     below = np.cumsum(np.exp(log - log.max()))
     assert kstest(first, lambda x: np.interp(x, t, below / below[-1])).pvalue > ALARM

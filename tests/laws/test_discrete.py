@@ -14,7 +14,15 @@ from hypothesis import strategies as st
 from scipy.stats import binom, chi2, norm
 
 from tacit.laws import bulk
-from tacit.laws.discrete import FRACTION, LEAST_SIGMA, STRIPS, TAIL, OutOfRandomBits, Stream, strips
+from tacit.laws.discrete import (
+    FRACTION,
+    LEAST_SIGMA,
+    STRIPS,
+    TAIL,
+    OutOfRandomBitsError,
+    Stream,
+    strips,
+)
 from tacit.spec.release import Noise
 from tacit.wall import noise as _noise
 from tacit.wall.noise import draw, os_entropy
@@ -45,8 +53,8 @@ def density(y: int, s: int) -> mpmath.mpf:
     return mpmath.exp(-(mpmath.mpf(y) ** 2) / (2 * mpmath.mpf(s) ** 2))
 
 
-def chance(i: int, y: int, s: int) -> mpmath.mpf:
-    """The chance to accept y in strip i, the tail's first one included."""
+def probability(i: int, y: int, s: int) -> mpmath.mpf:
+    """The probability to accept y in strip i, the tail's first one included."""
     cut = strips(s)
     return density(y, s) * int(cut.width[i]) * 2 ** (32 + (i == TAIL)) / cut.area
 
@@ -55,7 +63,7 @@ def chance(i: int, y: int, s: int) -> mpmath.mpf:
 
 
 @pytest.mark.parametrize("s", SIGMAS)
-def test_strips_cover_everything_and_no_chance_exceeds_one(s):
+def test_strips_cover_everything_and_no_probability_exceeds_one(s):
     cut = strips(s)
     left, width = cut.left.tolist(), cut.width.tolist()
     assert left[0] == 0
@@ -64,11 +72,11 @@ def test_strips_cover_everything_and_no_chance_exceeds_one(s):
     assert len(left) == STRIPS
     with mpmath.workdps(50):
         for i in range(STRIPS):
-            assert chance(i, left[i], s) <= 1
+            assert probability(i, left[i], s) <= 1
         for v in range(60):
             assert density(left[TAIL] + s * v, s) * s * 2 ** (33 + v) <= cut.area
         for i in range(TAIL):  # what is accepted without exp is below the density at its lowest
-            border = chance(i, left[i + 1] - 1, s) * 2**FRACTION
+            border = probability(i, left[i + 1] - 1, s) * 2**FRACTION
             assert int(cut.sure[i]) + width[i] <= border
             assert int(cut.sure[i]) + width[i] > border * (1 - 1e-3)
     assert cut.sure[TAIL] == 0
@@ -112,7 +120,7 @@ def measured(s: int, i: int, place: int, extra: list[int]) -> int:
 
 
 @pytest.mark.parametrize("s", [2**12, 54_321, 2**30 - 1])
-def test_each_number_has_its_chance(s):
+def test_each_number_has_its_probability(s):
     """2^-55 times the measured number is p(y) times one constant, whatever the strip."""
     cut = strips(s)
     for i in (0, 1, 2, 100, 200, 253, 254, TAIL):
@@ -152,7 +160,7 @@ def test_numbers_however_far_out_can_be_drawn():
         expected = -(int(cut.left[TAIL]) + s * (32 * zero_words + 5))
         assert Stream(words).gaussian(s) == expected
         assert draw(law(s), 1, lambda _, words=words: words)[0] == expected
-        with pytest.raises(OutOfRandomBits):
+        with pytest.raises(OutOfRandomBitsError):
             Stream(words[:4]).gaussian(s)
 
 
@@ -208,7 +216,7 @@ def test_they_agree_at_borders(s, i, share, nudge, at_density, negative, more):
     width = int(cut.width[i])
     place = min(int(share * width), width - 1)
     with mpmath.workdps(50):
-        height = chance(i, int(cut.left[i]) + place, s) if at_density else mpmath.mpf(0)
+        height = probability(i, int(cut.left[i]) + place, s) if at_density else mpmath.mpf(0)
         n = int(mpmath.floor((place + height) * 2**FRACTION / width)) + nudge
     words = [*pair(i, min(max(n, 0), 2**FRACTION - 1), negative), *more]
     first(s, words)
@@ -222,7 +230,7 @@ def test_doubts_on_the_border_are_settled_by_further_words(s):
         place = int(cut.width[i]) // 2
         y, width = int(cut.left[i]) + place, int(cut.width[i])
         with mpmath.workdps(80):
-            exact = (place + chance(i, y, s)) * mpmath.mpf(2) ** (FRACTION + 32) / width
+            exact = (place + probability(i, y, s)) * mpmath.mpf(2) ** (FRACTION + 32) / width
             digits = int(mpmath.floor(exact))
         n, word = digits >> 32, digits & 0xFFFFFFFF
         assert first(s, [*pair(i, n), max(word - 3, 0)]) == y
@@ -291,9 +299,9 @@ def test_tails_moments_and_signs(s):
     positive, negative = int((drawn > 0).sum()), int((drawn < 0).sum())
     assert binom.cdf(min(positive, negative), positive + negative, 0.5) > rare
     zeros = int((drawn == 0).sum())
-    chance_of_zero = 1 / (s * np.sqrt(2 * np.pi))
-    assert binom.sf(zeros - 1, size, chance_of_zero) > rare
-    assert binom.cdf(zeros, size, chance_of_zero) > rare
+    probability_of_zero = 1 / (s * np.sqrt(2 * np.pi))
+    assert binom.sf(zeros - 1, size, probability_of_zero) > rare
+    assert binom.cdf(zeros, size, probability_of_zero) > rare
 
 
 @pytest.mark.parametrize("s", [2**12 + 1, 2**30])

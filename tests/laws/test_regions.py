@@ -1,4 +1,4 @@
-"""Boxes and balls as images of the whole space: uniform laws, slopes, ends. Alarms: 1e-6."""
+"""Boxes and balls as images of the whole space: uniform laws, gradients, ends. Alarms: 1e-6."""
 
 import numpy as np
 import pytest
@@ -34,17 +34,17 @@ def test_normal_vectors_become_uniform_in_a_box():
     "onto", [BallMap(3, 2.0), BallMap(1, 0.5), BoxMap(np.full(3, -2.0), np.full(3, 5.0))]
 )
 @pytest.mark.parametrize("far", [1e-6, 1.0, 5.0])
-def test_slopes_are_pulled_back_as_differences_say(onto, far):
+def test_gradients_are_pulled_back_as_differences_say(onto, far):
     size = onto.size if isinstance(onto, BallMap) else 3
     u = np.array([0.5, -0.8, 0.3])[:size] * far
-    slope = np.array([1.0, 2.0, -3.0])[:size]
+    gradient = np.array([1.0, 2.0, -3.0])[:size]
 
     def value(u):
-        return slope @ onto.point(u) + log_volume(u)
+        return gradient @ onto.point(u) + log_volume(u)
 
     moved = 1e-5 * np.eye(size)
     found = np.array([value(u + step) - value(u - step) for step in moved]) / 2e-5
-    np.testing.assert_allclose(onto.pullback_gradient(u, slope), found, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(onto.pullback_gradient(u, gradient), found, rtol=1e-6, atol=1e-8)
 
 
 @pytest.mark.parametrize("size", [1, 2, 100, 1000])

@@ -41,14 +41,14 @@ def drawn(mean, sd, low, high, size=20_000, seed=1):
 
 def share_below(mean, sd, low, high):
     """The distribution function over the share of the interval, by integration."""
-    slope, curve = (mean - low) * (high - low) / sd**2, ((high - low) / sd) ** 2
+    gradient, curve = (mean - low) * (high - low) / sd**2, ((high - low) / sd) ** 2
     top = min(max((mean - low) / (high - low), 0.0), 1.0)
     # As far from the top as the density matters: it falls by e^-45 at least.
-    steep = abs(slope - curve * top)
+    steep = abs(gradient - curve * top)
     reach = min(1.0, 45 / steep if steep > 0 else np.inf, 10 / np.sqrt(curve))
     reach = max(reach, min(1.0, 10 / np.sqrt(curve))) if steep == 0 else reach
     away = np.linspace(max(-reach, -top), min(reach, 1 - top), 400_001)
-    log = (slope - curve * top) * away - 0.5 * curve * away**2
+    log = (gradient - curve * top) * away - 0.5 * curve * away**2
     weight = np.exp(log - log.max())
     cdf = np.concatenate([[0.0], np.cumsum((weight[1:] + weight[:-1]) / 2)])
     return top, away, cdf / cdf[-1]
@@ -79,9 +79,9 @@ def test_a_wrong_law_would_be_noticed(case):
     assert kstest(found, lambda v: np.interp(v, away, cdf)).pvalue < 0.01
 
 
-@pytest.mark.parametrize("slope", [-1e36, -1e12, -1.0, 0.0, 1e-30, 1.0, 1e12, 1e36])
+@pytest.mark.parametrize("gradient", [-1e36, -1e12, -1.0, 0.0, 1e-30, 1.0, 1e12, 1e36])
 @pytest.mark.parametrize("curve", [1e-40, 1e-12, 1.0, 1e12, 1e36])
-def test_nothing_makes_it_fail_or_hang(slope, curve):
+def test_nothing_makes_it_fail_or_hang(gradient, curve):
     rng, used = np.random.default_rng(1), [0]
 
     def uniform(n):
@@ -89,16 +89,16 @@ def test_nothing_makes_it_fail_or_hang(slope, curve):
         return 1 - rng.random(n)
 
     with np.errstate(all="ignore"):  # as the wall does
-        x = shares(slope, curve, 1000, uniform)
+        x = shares(gradient, curve, 1000, uniform)
     assert np.all((x >= 0) & (x <= 1))
     assert used[0] < 2 * 9 * len(x)
 
 
-@pytest.mark.parametrize(("slope", "curve"), [(0.0, 1.0), (-3e4, 1e4), (1e9, 1e12), (5.0, 1e-8)])
-def test_draws_without_bounds_are_normal(slope, curve):
+@pytest.mark.parametrize(("gradient", "curve"), [(0.0, 1.0), (-3e4, 1e4), (1e9, 1e12), (5.0, 1e-8)])
+def test_draws_without_bounds_are_normal(gradient, curve):
     rng = np.random.default_rng(4)
-    x = everywhere(slope, curve, 20_000, lambda n: 1 - rng.random(n))
-    centred = (x - slope / curve) * np.sqrt(curve)
+    x = everywhere(gradient, curve, 20_000, lambda n: 1 - rng.random(n))
+    centred = (x - gradient / curve) * np.sqrt(curve)
     assert kstest(centred, norm.cdf).pvalue > ALARM
     assert kstest(centred * 1.1, norm.cdf).pvalue < 0.01
 

@@ -42,10 +42,10 @@ def test_normal_tails_are_dense():
     assert np.all(np.abs(one - next_one) <= FINE)
 
 
-@pytest.mark.parametrize("pull", [1.0, 50.0, 5000.0])
-def test_probabilities_piled_up_at_the_truncation_are_dense(pull):
+@pytest.mark.parametrize("scale", [1.0, 50.0, 5000.0])
+def test_probabilities_piled_up_at_the_truncation_are_dense(scale):
     # The law that a level without rows has beside many: all mass at the lower end.
-    law = LogGamma.of(np.array([1.0]), np.array([pull / 0.3]), np.log(0.3), np.log(0.7))
+    law = LogGamma.of(np.array([1.0]), np.array([scale / 0.3]), np.log(0.3), np.log(0.7))
 
     def drawn(v):
         fed = iter([np.array([0.999999, v, 1e-9])])  # the right piece, accepted

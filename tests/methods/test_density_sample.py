@@ -122,9 +122,9 @@ def test_draws_have_the_law_of_the_tempered_posterior():
     schema = tacit.Schema(*SCHEMA.columns, neighbours="add_remove")
     held = tacit.Wall(data, schema, budget=tacit.Budget(1000), ledger=":memory:")
     posterior = tacit.fit(model, held, how)
-    at, heat = np.linspace(-2, 2, 1001), posterior.releases[0].noise[0].scale
-    assert heat == pytest.approx(4.0 * 1000 / 500, rel=1e-5)
-    log = -np.abs(data["x"][:, None] - at).sum(axis=0) / heat - 0.5 * at**2
+    at, temperature = np.linspace(-2, 2, 1001), posterior.releases[0].noise[0].scale
+    assert temperature == pytest.approx(4.0 * 1000 / 500, rel=1e-5)
+    log = -np.abs(data["x"][:, None] - at).sum(axis=0) / temperature - 0.5 * at**2
     below = np.cumsum(np.exp(log)) / np.exp(log).sum()
     edges = np.searchsorted(below, np.arange(1, 10) / 10)
     chances = np.diff(np.concatenate([[0.0], below[edges], [1.0]]))

@@ -229,16 +229,16 @@ def test_a_scan_says_which_blocks_are_drawn_together(scan, delta):
 
 def test_block_after_block_is_cooler_where_there_is_a_delta():
     """Ranges of a joint draw add up, and those of its parts in quadrature."""
-    heat = {}
+    scales = {}
     for scan, delta in product((None, "parallel", "systematic"), (0, "1e-6")):
         home = Recorder()
         run(PrivateGibbs(4, delta, truncation=0.2, sweeps=40, scan=scan), CLASSES, home, seed=1)
-        heat[scan, delta] = home.asked[0][1].noise[0].scale
-    assert heat["parallel", 0] == pytest.approx(heat["systematic", 0], rel=1e-3)
-    ratio = heat["parallel", "1e-6"] / heat["systematic", "1e-6"]
+        scales[scan, delta] = home.asked[0][1].noise[0].scale
+    assert scales["parallel", 0] == pytest.approx(scales["systematic", 0], rel=1e-3)
+    ratio = scales["parallel", "1e-6"] / scales["systematic", "1e-6"]
     assert ratio == pytest.approx(3**0.5, rel=0.05)
-    assert heat[None, 0] == heat["parallel", 0]
-    assert heat[None, "1e-6"] == heat["systematic", "1e-6"]
+    assert scales[None, 0] == scales["parallel", 0]
+    assert scales[None, "1e-6"] == scales["systematic", "1e-6"]
 
 
 @pytest.mark.parametrize("scan", ["systematic", "random"])

@@ -88,10 +88,10 @@ def walked(how, n=400):
     return tacit.fit(Means(*SIX), public, how, seed=2)
 
 
-def check(posterior, n=400, worth=0.02, heat=1.0):
+def check(posterior, n=400, worth=0.02, temperature=1.0):
     """Draws are worth `worth` of independent ones."""
     data = np.column_stack(list(table(n, SIX).values()))
-    draws, variance = posterior.flat("mean"), heat / (n + 1)
+    draws, variance = posterior.flat("mean"), temperature / (n + 1)
     off = draws - data.sum(axis=0) / (n + 1)
     assert worth * len(draws) * (off.mean(axis=0) ** 2).sum() / variance < chi2.isf(1e-6, len(SIX))
     assert variance / 1.6 < draws.var(axis=0).mean() < 1.6 * variance
@@ -123,7 +123,7 @@ def test_privacy_noise_is_part_of_the_noise(sampler):
 @pytest.mark.parametrize("sampler", SAMPLERS)
 @pytest.mark.no_cover
 def test_a_temperature_widens_the_draws(sampler):
-    check(walked(sampler(490, 1e-6, steps=2000, temperature=4.0)), heat=4.0)
+    check(walked(sampler(490, 1e-6, steps=2000, temperature=4.0)), temperature=4.0)
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)

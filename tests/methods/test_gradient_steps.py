@@ -25,18 +25,18 @@ def gradient(theta, known, rng):
 
 # `known` as a share of what makes privacy noise all the noise of a step
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
-@pytest.mark.parametrize("heat", [1.0, 3.0])
-def test_langevin_steps_have_the_posteriors_variance(share, heat):
+@pytest.mark.parametrize("temperature", [1.0, 3.0])
+def test_langevin_steps_have_the_posteriors_variance(share, temperature):
     rng = np.random.default_rng(1)
-    theta, known = np.zeros(WALKERS), share * 4 * heat / ETA
+    theta, known = np.zeros(WALKERS), share * 4 * temperature / ETA
     for _ in range(150):
-        theta = langevin_step(theta, gradient(theta, known, rng), ETA, known, heat, rng)
-    exact = heat / PRECISION / (1 - ETA * PRECISION / 4)
+        theta = langevin_step(theta, gradient(theta, known, rng), ETA, known, temperature, rng)
+    exact = temperature / PRECISION / (1 - ETA * PRECISION / 4)
     assert theta.var() == pytest.approx(exact, rel=WITHIN)
-    assert exact == pytest.approx(heat / PRECISION, rel=0.03)
+    assert exact == pytest.approx(temperature / PRECISION, rel=0.03)
 
 
-def test_too_much_privacy_noise_is_heat():
+def test_too_much_privacy_noise_raises_the_temperature():
     rng = np.random.default_rng(2)
     theta, known = np.zeros(WALKERS), 5 * 4 / ETA
     for _ in range(150):
@@ -45,13 +45,13 @@ def test_too_much_privacy_noise_is_heat():
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
-@pytest.mark.parametrize("heat", [1.0, 3.0])
-def test_hamiltonian_steps_have_the_posteriors_variance(share, heat):
+@pytest.mark.parametrize("temperature", [1.0, 3.0])
+def test_hamiltonian_steps_have_the_posteriors_variance(share, temperature):
     rng = np.random.default_rng(3)
-    at, known = Moving(np.zeros(WALKERS), np.zeros(WALKERS), 0.1), share * 0.2 * heat / ETA
+    at, known = Moving(np.zeros(WALKERS), np.zeros(WALKERS), 0.1), share * 0.2 * temperature / ETA
     for _ in range(200):
-        at = hamiltonian_step(at, gradient(at.theta, known, rng), ETA, known, heat, 0.1, rng)
-    assert at.theta.var() == pytest.approx(heat / PRECISION, rel=WITHIN + 0.03)
+        at = hamiltonian_step(at, gradient(at.theta, known, rng), ETA, known, temperature, 0.1, rng)
+    assert at.theta.var() == pytest.approx(temperature / PRECISION, rel=WITHIN + 0.03)
 
 
 @pytest.mark.parametrize("unknown", [0.0, 0.5, 3.0])
@@ -77,17 +77,17 @@ def test_a_thermostat_of_one_coordinate_is_the_posteriors():
 
 
 @pytest.mark.parametrize("known", [0.0, 2.0, 50.0, 5000.0])
-@pytest.mark.parametrize(("eta", "heat"), [(1.0, 1.0), (0.2, 1.0), (1.0, 4.0)])
-def test_scoring_steps_are_exact_on_a_normal_target(known, eta, heat):
+@pytest.mark.parametrize(("eta", "temperature"), [(1.0, 1.0), (0.2, 1.0), (1.0, 4.0)])
+def test_scoring_steps_are_exact_on_a_normal_target(known, eta, temperature):
     """Each walker is a target of one coordinate; noise of the batch is in the gradient too."""
     rng = np.random.default_rng(6)
     precision, ways = np.full(WALKERS, PRECISION), _Diagonal()
     batch = np.full(WALKERS, 7.0)
-    theta = rng.standard_normal(WALKERS) * np.sqrt(heat / PRECISION)
+    theta = rng.standard_normal(WALKERS) * np.sqrt(temperature / PRECISION)
     for _ in range(60):
-        slope = gradient(theta, known + 7.0, rng)
-        theta = scoring_step(theta, slope, precision, ways, batch, eta, known, heat, rng)
-    assert theta.var() == pytest.approx(heat / PRECISION, rel=WITHIN)
+        seen = gradient(theta, known + 7.0, rng)
+        theta = scoring_step(theta, seen, precision, ways, batch, eta, known, temperature, rng)
+    assert theta.var() == pytest.approx(temperature / PRECISION, rel=WITHIN)
 
 
 class _Diagonal:

@@ -147,17 +147,17 @@ def test_a_chain_that_has_not_mixed_is_noted():
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "heat"), [pytest.param(2400, 5, marks=pytest.mark.slow), (1200, 10)]
+    ("epsilon", "temperature"), [pytest.param(2400, 5, marks=pytest.mark.slow), (1200, 10)]
 )
 @pytest.mark.no_cover
-def test_at_a_moderate_epsilon_the_likelihood_is_tempered_and_the_prior_is_not(epsilon, heat):
+def test_at_a_moderate_epsilon_the_likelihood_alone_is_tempered(epsilon, temperature):
     p, post = walked(
         tacit.methods.PrivateMetropolis(epsilon, steps=6000, step_size=1.0), coins(54, 6)
     )
-    assert post.releases[0].noise[0].scale == pytest.approx(heat, rel=1e-5)
+    assert post.releases[0].noise[0].scale == pytest.approx(temperature, rel=1e-5)
     assert post.noise == "tempered"
-    assert any(f"T = {heat}" in text for text in post.certificate.assumptions)
-    check(p, beta(2 + 54 / heat, 1 + 6 / heat))
+    assert any(f"T = {temperature}" in text for text in post.certificate.assumptions)
+    check(p, beta(2 + 54 / temperature, 1 + 6 / temperature))
 
 
 @pytest.mark.no_cover

@@ -70,9 +70,9 @@ def test_held_out_cells_are_predicted(small):
     cells = [(logs.regions[1], logs.months[t]) for t in (3, 10, 11, 23)]
     at = tuple(zip(*((1, t) for t in (3, 10, 11, 23)), strict=True))
     posterior = fitted(logs, tacit.Laplace(5), 2, held_out=cells)
-    chance = posterior.state_probabilities().to_numpy().max(axis=2)
-    assert chance[at].max() < 0.999
-    assert np.median(chance) > 0.999
+    probability = posterior.state_probabilities().to_numpy().max(axis=2)
+    assert probability[at].max() < 0.999
+    assert np.median(probability) > 0.999
     assert agreement(posterior.states().to_numpy(), logs.states) > 0.95
     with pytest.raises(tacit.errors.ModelError, match="hold out"):
         fitted(logs, tacit.Laplace(5), 2, held_out=[("nowhere", "2004-01")])
@@ -83,8 +83,8 @@ def test_what_a_posterior_can_do(small, tmp_path):
     states = posterior.states()
     assert list(states.index) == list(logs.regions)
     assert list(states.columns) == list(logs.months)
-    chance = posterior.state_probabilities()
-    np.testing.assert_allclose(chance.sum("hidden_state"), 1)
+    probability = posterior.state_probabilities()
+    np.testing.assert_allclose(probability.sum("hidden_state"), 1)
     assert not any(name.startswith("states") for name in posterior.summary().index)
     posterior.save(tmp_path / "p.nc")
     again = tacit.Posterior.load(tmp_path / "p.nc")

@@ -303,9 +303,9 @@ def test_a_numpyro_model_predicts_what_it_observes():
     expected = np.quantile(np.random.default_rng(2).poisson(rates), [0.05, 0.95], axis=0)
     assert np.all(np.abs(np.array([low, high]) - expected) <= 1)  # whole numbers
     visits = np.array([0, 2, 5])
-    chance = poisson_law.pmf(visits, rates).mean(axis=0)
+    probability = poisson_law.pmf(visits, rates).mean(axis=0)
     found = posterior.log_likelihood({**new, "visits": visits})
-    np.testing.assert_allclose(found, np.log(chance), rtol=1e-3)
+    np.testing.assert_allclose(found, np.log(probability), rtol=1e-3)
     with pytest.raises(tacit.errors.ModelError, match="Categorical target"):
         posterior.predict_proba(new)
 
@@ -317,12 +317,12 @@ def test_levels_have_probabilities(model, tmp_path):
     posterior, new = predicting("logistic", model), {"age": [30.0, 70.0], "dose": [0.5, -0.5]}
     x = np.column_stack([(np.array(new["age"]) - 50) / 30, new["dose"]])
     odds = posterior.flat("intercept")[:, None] + posterior.flat("coef") @ x.T
-    chance = (1 / (1 + np.exp(-odds))).mean(axis=0)
-    np.testing.assert_allclose(posterior.predict_proba(new)[:, 1], chance, rtol=1e-3)
+    probability = (1 / (1 + np.exp(-odds))).mean(axis=0)
+    np.testing.assert_allclose(posterior.predict_proba(new)[:, 1], probability, rtol=1e-3)
     assert posterior.classes == ("no", "yes")
     assert list(posterior.predict(new)) == ["no", "yes"]
     found = posterior.log_likelihood({**new, "ill": ["yes", "no"]})
-    np.testing.assert_allclose(found, np.log([chance[0], 1 - chance[1]]), rtol=1e-3)
+    np.testing.assert_allclose(found, np.log([probability[0], 1 - probability[1]]), rtol=1e-3)
     posterior.save(tmp_path / "p.nc")
     with pytest.raises(tacit.errors.ModelError, match="from a file"):
         tacit.Posterior.load(tmp_path / "p.nc").predict(new)

@@ -72,7 +72,7 @@ def computed(name, row, state, size):
 
 
 def test_no_row_contributes_more_than_its_bound():
-    """Of the slope's two halves and of the curvature beside it: the norm is at most 1/2."""
+    """The norm of each half of the gradient, and of the curvature beside it, is at most 1/2."""
     rng = np.random.default_rng(0)
     numbers = DESIGN.size + DESIGN.size * (DESIGN.size + 1) // 2
     largest = 0.0
@@ -110,8 +110,8 @@ def test_gradient_and_hessian_are_those_of_the_log_likelihood():
     np.testing.assert_allclose(constant - half, gradient, atol=1e-6)
     summed = sum(computed("log_likelihood", row, (theta, *DESIGN.encoding), 1)[0] for row in rows)
     assert summed == pytest.approx(log_likelihood(theta))
-    chance = expit(x @ theta)
-    np.testing.assert_allclose(curvature, (x * (chance * (1 - chance))[:, None]).T @ x)
+    probability = expit(x @ theta)
+    np.testing.assert_allclose(curvature, (x * (probability * (1 - probability))[:, None]).T @ x)
 
 
 def test_coefficients_are_in_original_units():
@@ -196,15 +196,15 @@ def test_noise_that_is_ignored_makes_intervals_too_narrow():
 
 def test_predictions():
     posterior, test = fit(tacit.Budget(4, 1e-6)), people(2000, seed=9)
-    chance = posterior.predict_proba(test)
-    assert chance.shape == (2000, 2)
-    np.testing.assert_allclose(chance.sum(axis=1), 1)
+    probability = posterior.predict_proba(test)
+    assert probability.shape == (2000, 2)
+    np.testing.assert_allclose(probability.sum(axis=1), 1)
     assert (posterior.predict(test) == test["ill"]).mean() > 0.68
     low, high = posterior.predict_interval(test)
     assert posterior.classes == ("no", "yes")
-    assert np.all((low <= chance) & (chance <= high))
+    assert np.all((low <= probability) & (probability <= high))
     logs = posterior.log_likelihood(test)
-    said = np.log(np.where(test["ill"] == "yes", chance[:, 1], chance[:, 0]))
+    said = np.log(np.where(test["ill"] == "yes", probability[:, 1], probability[:, 0]))
     np.testing.assert_allclose(logs, said, atol=1e-9)  # both average probabilities
     beyond = {"x": [99.0], "k": ["3"], "colour": [" red "], "sex": ["f"]}
     at_bound = {"x": [5.0], "k": [3], "colour": ["red"], "sex": ["f"]}

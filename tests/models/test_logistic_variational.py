@@ -26,8 +26,8 @@ def seen_by(fit, vector):
     """What a step at `AT` makes of these squares."""
     here = Augmented(NoisyGradient(AT, np.zeros(3), 1.0), Curvature(np.eye(3), 1.0), 0.0, 1.0)
     vars(here)["place"] = AT  # kept there instead of a step's end
-    pull = SimpleNamespace(value=np.zeros(3), noise=(SimpleNamespace(scale=PULLED),))
-    return fit.read(Sums({"sum": vector}, {"sum": SD}, (pull,)), here)
+    constant = SimpleNamespace(value=np.zeros(3), noise=(SimpleNamespace(scale=PULLED),))
+    return fit.read(Sums({"sum": vector}, {"sum": SD}, (constant,)), here)
 
 
 def test_noise_of_the_gradient_has_the_stated_covariance():

@@ -66,13 +66,13 @@ def test_steps_are_averaged_until_classes_are_found():
     weights, p = rng.dirichlet(np.full(3, 5.0)), rng.dirichlet(np.full(3, 0.7), (6, 3))
     z = rng.choice(3, 20_000, p=weights)
     codes = [(rng.random(z.size)[:, None] > q[z].cumsum(axis=1)[:, :-1]).sum(axis=1) for q in p]
-    chance = weights * np.prod([q[:, code].T for q, code in zip(p, codes, strict=True)], axis=0)
+    joint = weights * np.prod([q[:, code].T for q, code in zip(p, codes, strict=True)], axis=0)
     data = {f"f{j}": code for j, code in enumerate(codes)}
     columns = [tacit.Categorical(name, [0, 1, 2], default=0) for name in data]
     described = tacit.Schema(*columns, neighbours="replace_one")
     model, public = tacit.NaiveBayesMixture(3, list(data)), tacit.Public(data, described, seed=2)
     posterior = tacit.fit(model, public, tacit.VIPS(4, 1e-6), draws=50, chains=1, progress=False)
-    lost = np.log(chance.sum(axis=1)).mean() - posterior.log_likelihood(data).mean()
+    lost = np.log(joint.sum(axis=1)).mean() - posterior.log_likelihood(data).mean()
     assert lost < 0.03
     assert model.variational(described, FitSetting(20_000, 0.0)).schedule == VIPSSchedule(100)
 

@@ -28,8 +28,8 @@ def classes(n, seed):
     rng = np.random.default_rng((seed, n))
     z = rng.choice(3, n, p=weights)
     codes = [(rng.random(n)[:, None] > p[j][z].cumsum(axis=1)[:, :2]).sum(axis=1) for j in range(6)]
-    chance = weights * np.prod([p[j][:, code].T for j, code in enumerate(codes)], axis=0)
-    return dict(zip(names, codes, strict=True)), np.log(chance.sum(axis=1)).mean()
+    joint = weights * np.prod([p[j][:, code].T for j, code in enumerate(codes)], axis=0)
+    return dict(zip(names, codes, strict=True)), np.log(joint.sum(axis=1)).mean()
 
 
 def causes(n, seed):

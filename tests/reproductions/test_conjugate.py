@@ -32,7 +32,8 @@ def test_relative_efficiencies(conjugate):
     curves = conjugate[0].efficiency[0]
     limits = {
         "no privacy: mean": 1, "no privacy: draw": 2, "paper: Laplace, mean": 1,
-        "paper: Laplace, draw": 2, "paper: one posterior draw (OPS)": 1 + curves.setting.heat,
+        "paper: Laplace, draw": 2,
+        "paper: one posterior draw (OPS)": 1 + curves.setting.temperature,
         "Tacit: noise-aware mean": 1, "Tacit: noise-aware draw": 2,
     }  # fmt: skip
     for name, limit in limits.items():

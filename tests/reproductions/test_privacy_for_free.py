@@ -57,9 +57,9 @@ def test_the_papers_own_methods_are_as_it_prints_them(privacy_for_free):
     signs = np.where(rng.random(300) < 0.7, 1.0, -1.0)
     theta = measures.kifer(vectors, signs, 0.1, 2.0, np.random.default_rng(5))
     noise = np.sqrt(8 * np.log(2e5) + 4 * 2.0) / 2 * np.random.default_rng(5).standard_normal(2)
-    pull = vectors.T @ (signs / (1 + np.exp(signs * (vectors @ theta))))
+    gradient = vectors.T @ (signs / (1 + np.exp(signs * (vectors @ theta))))
     # where the gradient of the perturbed objective is zero
-    np.testing.assert_allclose(pull, noise + (0.1 + 0.25) * theta, atol=1e-4)
+    np.testing.assert_allclose(gradient, noise + (0.1 + 0.25) * theta, atol=1e-4)
     ((_, curves),) = privacy_for_free[0].methods
     for name in (measures.KIFER, measures.WANG):
         assert curves[name].accuracy.shape == (2, 2)

@@ -462,6 +462,26 @@ def ids():
     yield [clash, clash.replace("4hA", "4hE"), "a", "b"]
 
 
+@pytest.mark.parametrize("dtype", [pa.binary(4), pa.uuid()])
+def test_bytes_of_a_fixed_size_cannot_name_a_unit(tmp_path, dtype):
+    """Trimmed like text, the numbers 9, 10 and 32 in four bytes were one person."""
+    size = 4 if dtype == pa.binary(4) else 16
+    ids = pa.array([i.to_bytes(size, "big") for i in (9, 10, 32, 33)], pa.binary(size)).cast(dtype)
+    table = pa.table({"id": ids, "smoker": ["yes"] * 4})
+    pq.write_table(table, tmp_path / "a.parquet")
+    for source in (table, tmp_path / "a.parquet"):
+        with pytest.raises(tacit.errors.SourceError, match="become equal"):
+            tacit.Public(source, smoking(unit="id", max_rows_per_unit=1))
+
+
+def test_types_that_ibis_does_not_know_are_refused():
+    """Bits were read as text of their bytes: 00100000 and 0010000000100000 were one person."""
+    duck = ibis.duckdb.connect()
+    duck.raw_sql("CREATE TABLE t (id BIT, smoker TEXT)")
+    with pytest.raises(tacit.errors.SourceError, match="'id' has type"):
+        tacit.Public(duck.table("t"), smoking(unit="id", max_rows_per_unit=1))
+
+
 def test_different_ids_are_different_units(tmp_path):
     schema = smoking(unit="id", max_rows_per_unit=1)
     for column in ids():
@@ -520,6 +540,31 @@ def test_hostile_parquet_is_read(tmp_path):
     pq.write_table(pa.table({"smoker": ["yes"]}), inner)
     counts = exact(inner, smoking("add_remove"), tacit.queries.Counts("smoker"))
     assert counts.tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize("text", [str, str.encode])
+def test_a_text_more_than_a_parquet_file_has_indices_for_is_read(tmp_path, text):
+    """Arrow restores 8-bit indices: the 128th different text of a column made reading fail."""
+    schema = tacit.Schema(tacit.Categorical("x", ["w0", "w100"]), neighbours="add_remove")
+    for size in (127, 128, 200):
+        words = [text(f"w{i}") for i in range(size)]
+        index = pa.array(range(100), pa.int8())
+        chunks = [
+            pa.DictionaryArray.from_arrays(index[: len(some)], some)
+            for some in (words[:100], words[100:])
+        ]
+        pq.write_table(pa.table({"x": pa.chunked_array(chunks)}), tmp_path / "a.parquet")
+        found = exact(tmp_path / "a.parquet", schema, tacit.queries.Counts("x"))
+        assert found.tolist() == [1, 1, size - 2]
+
+
+@pytest.mark.slow
+def test_texts_too_long_for_one_dictionary_are_read(tmp_path):
+    """More than 2^31 bytes of different texts in a row group: one cell made reading fail."""
+    texts = pa.chunked_array([[f"{i} " + "a " * 2**19] for i in range(2100)])
+    pq.write_table(pa.table({"x": texts}), tmp_path / "a.parquet", compression="zstd")
+    schema = tacit.Schema(tacit.Categorical("x", ["0"]), neighbours="add_remove")
+    assert exact(tmp_path / "a.parquet", schema, tacit.queries.Counts("x")).tolist() == [0, 2100]
 
 
 def test_a_file_without_a_header_is_not_quoted_back(tmp_path):

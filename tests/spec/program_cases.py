@@ -60,7 +60,7 @@ def _student(theta: Any, row: Any) -> Any:
     return stats.t.logpdf(row, jnp.exp(theta[0]) + 2, theta[1], jnp.exp(theta[2])).sum()
 
 
-def _slope(log_likelihood: Any) -> Any:
+def _gradient(log_likelihood: Any) -> Any:
     return lambda row, theta: jax.grad(log_likelihood)(theta, row)
 
 
@@ -213,28 +213,28 @@ def _threefry(row: Any, theta: Any) -> Any:
 
 
 CASES: dict[str, tuple[Any, Any]] = {
-    "logistic": (_slope(_logistic), THETA),
-    "negative binomial": (_slope(_negative_binomial), THETA),
-    "mixture": (_slope(_mixture), THETA),
-    "von Mises": (_slope(_von_mises), THETA),
-    "Student": (_slope(_student), THETA),
+    "logistic": (_gradient(_logistic), THETA),
+    "negative binomial": (_gradient(_negative_binomial), THETA),
+    "mixture": (_gradient(_mixture), THETA),
+    "von Mises": (_gradient(_von_mises), THETA),
+    "Student": (_gradient(_student), THETA),
     "Hessian": (lambda row, t: jax.hessian(_student)(t, row), THETA),
     "scan": (_scan, THETA),
-    "gradient of scan": (_slope(lambda t, row: _scan(row, t).sum()), THETA),
+    "gradient of scan": (_gradient(lambda t, row: _scan(row, t).sum()), THETA),
     "while": (_newton, THETA),
     "solve": (_solved, THETA),
-    "gradient of solve": (_slope(lambda t, row: _solved(row, t).sum()), THETA),
+    "gradient of solve": (_gradient(lambda t, row: _solved(row, t).sum()), THETA),
     "gradient of cholesky": (
         lambda row, t: jax.grad(lambda r: jnp.linalg.cholesky(_spd(r)).sum())(row),
         THETA,
     ),
     "indices": (_indexed, THETA),
-    "gradient of indices": (_slope(lambda t, row: _indexed(row, t).sum()), THETA),
+    "gradient of indices": (_gradient(lambda t, row: _indexed(row, t).sum()), THETA),
     "branches": (_branches, THETA),
     "counts": (_counts, THETA),
     "keys": (_keyed, {"scale": np.float32(2), "key": KEY}),
-    "checkpoint": (_slope(_checkpointed), THETA),
-    "custom_vjp": (_slope(lambda t, row: (_clipped(t * row) ** 2).sum()), THETA),
+    "checkpoint": (_gradient(_checkpointed), THETA),
+    "custom_vjp": (_gradient(lambda t, row: (_clipped(t * row) ** 2).sum()), THETA),
     "elementwise": (_all_elementwise, THETA),
     "shapes": (_all_shapes, THETA),
     "matrices": (_all_matrices, THETA),

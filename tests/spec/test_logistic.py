@@ -66,7 +66,7 @@ def test_the_rule_for_the_regularizer_balances_noise_and_shrinkage():
     assert ridge_of(given, 10, 3, 1.0) == 5.0
 
 
-def test_the_rule_for_a_random_slope_keeps_its_distance_from_zero():
+def test_the_rule_for_a_random_gradient_keeps_its_distance_from_zero():
     query = tacit.queries.LogisticMinimum(LAW, "objective")
     assert ridge_of(query, 10**7, 5, 8.0) == 0.3 * 8.0
     assert ridge_of(query, 100, 50, 8.0) > 10

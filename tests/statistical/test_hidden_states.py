@@ -20,10 +20,10 @@ def simulated(rng, law, rows):
     transition, start = rng.dirichlet(np.ones(STATES), STATES), rng.dirichlet(np.ones(STATES))
     z = np.empty((SEQUENCES, TIMES), int)
     for path in z:
-        chance = start
+        probability = start
         for t in range(TIMES):
-            path[t] = rng.choice(STATES, p=chance)
-            chance = transition[path[t]]
+            path[t] = rng.choice(STATES, p=probability)
+            probability = transition[path[t]]
     rate = 2 * rows * rng.gamma(0.5, size=(SEQUENCES, TIMES, 1))
     counts = rng.poisson(rate * theta[z])
     match law.family:
@@ -65,8 +65,8 @@ def test_emissions_and_states_are_calibrated(family, scale, rows):
         low, high = np.quantile(here, [0.05, 0.95])
         covered += low <= theta[z[r, t], j] <= high
         other = (r + 1) % SEQUENCES, rng.integers(TIMES)
-        chance = (states == found.states[:, *other]).mean()
-        surprise += chance - (z[r, t] == z[other])
-        variance += chance * (1 - chance)
+        probability = (states == found.states[:, *other]).mean()
+        surprise += probability - (z[r, t] == z[other])
+        variance += probability * (1 - probability)
     assert binom.ppf(5e-7, ROUNDS, 0.9) <= covered <= binom.ppf(1 - 5e-7, ROUNDS, 0.9)
     assert abs(surprise) < 4.9 * np.sqrt(variance + 0.25)

@@ -111,17 +111,17 @@ def test_a_second_row_under_a_stored_name_is_refused(path):
 
 
 def test_bytes_that_were_changed(path, tmp_path):
-    whole, chance = path.read_bytes(), random.Random(11)
+    whole, rng = path.read_bytes(), random.Random(11)
     used = [at for at, byte in enumerate(whole) if byte]
     for case in range(300):
         damaged = bytearray(whole)
-        for _ in range(chance.choice((1, 1, 3))):
-            at = chance.choice(used if case % 3 else range(110))
-            size = chance.choice((1, 1, 4, 40))
-            damaged[at : at + size] = chance.randbytes(len(damaged[at : at + size]))
+        for _ in range(rng.choice((1, 1, 3))):
+            at = rng.choice(used if case % 3 else range(110))
+            size = rng.choice((1, 1, 4, 40))
+            damaged[at : at + size] = rng.randbytes(len(damaged[at : at + size]))
         for part in tmp_path.iterdir():
             part.unlink()
-        path.write_bytes(damaged[: chance.choice((len(whole), len(whole), at))])
+        path.write_bytes(damaged[: rng.choice((len(whole), len(whole), at))])
         outcome(path)
 
 

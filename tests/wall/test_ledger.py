@@ -512,7 +512,7 @@ def test_four_processes_racing_under_sigkill_never_exceed_the_cap(path, tmp_path
     make_wall(path)
     out = tmp_path / "released"
     out.touch()
-    context, chance = fresh_processes(), random.Random(5)
+    context, rng = fresh_processes(), random.Random(5)
 
     def start():
         process = context.Process(target=_spend, args=(str(path), str(out)))
@@ -525,7 +525,7 @@ def test_four_processes_racing_under_sigkill_never_exceed_the_cap(path, tmp_path
         time.sleep(0.002)
         # One of those at work is killed at every twelfth entry or so, whatever the machine's speed.
         if kills < 6 and len(kinds(path)) > 5 + 12 * kills:
-            i = chance.randrange(4)
+            i = rng.randrange(4)
             racers[i].kill()
             racers[i].join()
             racers[i], kills = start(), kills + 1
@@ -556,7 +556,7 @@ def test_names_under_sigkill_have_one_charge_and_one_answer(path, tmp_path):
     make_wall(path)
     out = tmp_path / "released"
     out.touch()
-    context, chance = fresh_processes(), random.Random(6)
+    context, rng = fresh_processes(), random.Random(6)
 
     def start():
         process = context.Process(target=_ask_for_names, args=(str(path), str(out)))
@@ -568,7 +568,7 @@ def test_names_under_sigkill_have_one_charge_and_one_answer(path, tmp_path):
     while any(p.is_alive() for p in racers) and time.monotonic() < deadline:
         time.sleep(0.02)
         for i, process in enumerate(racers):
-            if process.is_alive() and len(kinds(path)) > 3 and kills < 6 and chance.random() < 0.2:
+            if process.is_alive() and len(kinds(path)) > 3 and kills < 6 and rng.random() < 0.2:
                 os.kill(process.pid, signal.SIGKILL)
                 process.join()
                 racers[i], kills = start(), kills + 1
@@ -723,4 +723,5 @@ def test_a_fork_shares_the_budget_on_disk(path):
 
 def test_entries_are_plain(path):
     make_wall(path).release(QUERY, tacit.Laplace(0.4))
-    json.dumps(tacit.Ledger(path).entries())
+    entries = tacit.Ledger(path).entries()
+    assert json.loads(json.dumps(entries)) == list(entries)

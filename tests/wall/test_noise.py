@@ -32,14 +32,14 @@ def pmf(noise: Noise, x: np.ndarray) -> np.ndarray:
 
 def chi_square_p(drawn: np.ndarray, noise: Noise) -> float:
     support = np.arange(-4000, 4001)
-    chance = pmf(noise, support)
-    chance /= chance.sum()
-    expected = chance * drawn.size
+    probability = pmf(noise, support)
+    probability /= probability.sum()
+    expected = probability * drawn.size
     inner = expected >= 10
     observed = np.array([(drawn == x).sum() for x in support[inner]])
     rest = drawn.size - observed.sum()
     terms = (observed - expected[inner]) ** 2 / expected[inner]
-    left = drawn.size * (1 - chance[inner].sum())
+    left = drawn.size * (1 - probability[inner].sum())
     total = terms.sum() + (rest - left) ** 2 / max(left, 1e-9) * (left > 5)
     return float(chi2.sf(total, inner.sum() - 1 + (left > 5)))
 
@@ -67,9 +67,9 @@ def test_a_law_without_a_sampler_is_refused():
 def test_the_variance_is_that_of_the_law():
     for noise in LAWS:
         x = np.arange(-4000, 4001)
-        chance = pmf(noise, x) / pmf(noise, x).sum()
+        probability = pmf(noise, x) / pmf(noise, x).sum()
         if noise.scale / noise.grid > 2 or noise.family == "discrete_laplace":
-            assert noise.variance == pytest.approx((chance @ x**2) * noise.grid**2, rel=1e-6)
+            assert noise.variance == pytest.approx((probability @ x**2) * noise.grid**2, rel=1e-6)
 
 
 def test_low_bits_say_nothing_about_the_count():

@@ -151,7 +151,7 @@ def _rows_are_public(law: BoundedNormal, schema: Schema) -> bool:
 
 
 def by_range(mechanism: Exponential, span: float, draws: int, grid: float) -> Calibration:
-    """So many draws of one law, by the range of its log-likelihood."""
+    """The temperature and cost of `draws` draws of one law, by the range of its log-likelihood."""
     each = range_of_each(mechanism, draws)
     by = "bounded range, pure epsilon" if mechanism.delta == 0 else "bounded range, exact optimum"
     if span > each:
@@ -190,7 +190,7 @@ def _at_most(mechanism: Exponential, spent: float) -> Budget:
 
 
 def range_of_each(mechanism: Exponential, draws: int) -> float:
-    """The largest range of one draw that so many draws from one law can afford."""
+    """The largest range of a draw with which `draws` of them from one law can be paid."""
     total, delta = float(mechanism.epsilon), float(mechanism.delta) * (1 - 1e-9)
     plain = total / draws / ROUNDING
     if delta == 0:

@@ -47,7 +47,7 @@ def weighed_rows(schema: Schema, units: int) -> float:
 
 
 def row_weight(schema: Schema, units: int, rows: int) -> float:
-    """What each of so many rows counts: 1, and under add_remove less where they are too many."""
+    """The weight of each of `rows` rows: 1, and under add_remove less where they are too many."""
     if schema.neighbours == "replace_one":
         return 1.0
     most = schema.max_rows_per_unit * units
@@ -118,12 +118,12 @@ def calibrate_minimum(
 
 
 def log_det_bound(ridge: float, rows: int) -> float:
-    """A bound on the log-determinant term of objective perturbation, for so many rows of a unit."""
+    """A bound on the log-determinant term of objective perturbation, for units of `rows` rows."""
     return rows * math.log1p(CURVATURE / ridge) * _ROUNDING  # proof: logistic-objective
 
 
 def objective_delta(sigma: float, epsilon: float, rows: int) -> float:
-    """delta of a minimum whose objective has a random gradient, when so many rows come and go.
+    """delta of a minimum whose objective has a random gradient, when `rows` rows come and go.
 
     Without the log-determinant term, which is taken from epsilon before.
     """
@@ -153,20 +153,20 @@ def objective_sigma(
 
 
 def rounding_noise(off: float, mu: float, grid: float, size: int) -> Noise:
-    """The noise that hides errors of norm at most `off` in so many numbers, at a cost of mu."""
+    """The noise that hides errors of norm at most `off` in `size` numbers, at a cost of mu."""
     # proof: logistic-floats. Rounding to the grid moves them a little further.
     sigma = 2 * (off + grid * math.sqrt(size)) / mu
     return gaussian_noise(max(sigma, 2.0**GRID_BITS * grid), grid, grid)
 
 
 def gradient_error(rows: float, size: int, radius: float) -> float:
-    """How far floating point can move the sum of so many rows' gradients, at |theta| <= radius."""
+    """How far floating point can move the sum of `rows` gradients, at |theta| <= radius."""
     # proof: logistic-floats
     return rows * _UNIT * 1.01 * (BLOCK + 32 + size * (radius + 1) / 4) * _ROUNDING
 
 
 def normal_error(size: int) -> float:
-    """How far so many computed standard normal numbers are from exact ones, in norm."""
+    """How far `size` computed standard normal numbers are from exact ones, in norm."""
     return _NORMAL * math.sqrt(size)  # proof: logistic-normals
 
 
@@ -175,7 +175,7 @@ def state_error(
 ) -> float:
     """How far a computed Langevin chain can be from the exact one that has the same noise.
 
-    The potential is `weight` times the losses of so many rows; |theta| <= radius.
+    The potential is `weight` times the losses of `rows` rows; |theta| <= radius.
     """
     # proof: logistic-floats
     step = float(sizes.min())
@@ -187,7 +187,7 @@ def state_error(
 
 
 def _checked(epsilon: Decimal, delta: Decimal, coordinates: int) -> float:
-    """Refuse what the proofs do not cover; the loss of discrete noise on so many numbers."""
+    """Refuse what the proofs do not cover; the loss of discrete noise on `coordinates` numbers."""
     loss = discrete_loss(coordinates, 2.0**GRID_BITS)
     if not 256 * loss <= epsilon <= _LARGEST_EPSILON or delta < _LEAST_DELTA:
         raise BudgetError(

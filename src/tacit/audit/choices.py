@@ -56,7 +56,7 @@ def _game(
     mistake: str,
     broken: Schema | float | Callable[[], float],
 ) -> Game:
-    """The twin's temperature is another schema's, or so many times the right one."""
+    """The twin's temperature is another schema's, or a multiple of the right one."""
     resolved = resolve_choice(query, schema)
     weights = np.array(query.log_weights)
     outcomes = Outcomes(weights, np.eye(len(weights)) * resolved.scores.exact()[0].grid)

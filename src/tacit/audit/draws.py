@@ -271,7 +271,7 @@ def rates_p_value(resolved: ConjugateAnswer, temperature: float, size: int) -> f
 
 
 def _mean_sd_law(resolved: ConjugateAnswer, counts: np.ndarray, temperature: float) -> np.ndarray:
-    """Log-probabilities of all points (sd, mean): so many rows at -1, at 0 and at 1."""
+    """Log-probabilities of all points (sd, mean), of `counts` rows at -1, at 0 and at 1."""
     lows, middles, highs = counts.astype(float)
     total = highs - lows
     moments = np.array([[lows + middles + highs, total], [total, lows + highs]])
@@ -330,7 +330,7 @@ def draws_p_value(
 def sampled(
     resolved: ConjugateAnswer, statistic: Statistic, temperature: float, size: int
 ) -> np.ndarray:
-    """At least so many of the wall's draws of a statistic, on their grid, one in a row.
+    """At least `size` of the wall's draws of a statistic, on their grid, one in a row.
 
     Those of a network's tables have shape (draw, vector, level).
     """
@@ -351,7 +351,7 @@ def sampled(
 def _mean_and_sd(
     resolved: ConjugateAnswer, at_low: float, at_high: float, temperature: float
 ) -> tuple[float, float]:
-    """The wall's law of a mean before truncation: so many rows at the column's bounds."""
+    """The wall's law of a mean before truncation, of a number of rows at each bound."""
     law = resolved.query.law
     assert isinstance(law, BoundedNormal)
     total = at_high - at_low

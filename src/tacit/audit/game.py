@@ -95,7 +95,7 @@ def both_relations(*columns: Column) -> tuple[Schema, Schema]:
 
 
 def schema_of(*columns: Column, neighbours: Neighbours, rows: int | None = None) -> Schema:
-    """A schema in which a unit is a row, or has at most so many rows."""
+    """A schema in which a unit is a row, or has at most `rows` rows."""
     unit = None if rows is None else "who"
     return Schema(*columns, neighbours=neighbours, unit=unit, max_rows_per_unit=rows)
 
@@ -133,7 +133,7 @@ COLUMNS = ("mechanism", "claimed epsilon", "delta", "shown", "broken twin", "sho
 
 
 def play(game: Game, runs: int = 10_000) -> Verdict:
-    """Play so many times, with the mechanism and with its twin."""
+    """Play `runs` times, with the mechanism and with its twin."""
     return Verdict(game, game.shown(game.honest, runs), game.shown(game.broken, runs))
 
 

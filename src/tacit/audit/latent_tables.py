@@ -98,11 +98,11 @@ def pairs(schema: Schema, *, many: bool) -> list[tuple[Table, Table]]:
     one = np.eye(len(TYPES), dtype=int)
     bases = [0 * one[0], *one[:_FEW], *(_ALIKE * one[[0, 1, 8]])]
     if many:
-        of = {kind: one[i] for i, kind in enumerate(TYPES)}
+        of = {pair: one[i] for i, pair in enumerate(TYPES)}
         bases += [_MANY * of[0, 0], _MANY * of[0, 0] + _MANY // 16 * of[0, 1]]
     some = range(1, schema.max_rows_per_unit + 1)
     # Rows without a value are left to the units of one row.
-    full = [i for i, kind in enumerate(TYPES) if -1 not in kind]
+    full = [i for i, pair in enumerate(TYPES) if -1 not in pair]
     units = [
         *one,
         *(

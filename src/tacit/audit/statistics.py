@@ -125,8 +125,8 @@ def _game(
 ) -> Game:
     """The wall's statistic on both tables, and its noise many times.
 
-    The twin has noise so many times as wide, or calibrated for another schema; or its statistic
-    is bounded as another schema says.
+    The twin's noise is a multiple of the right one, or is for another schema; or its statistic is
+    bounded as another schema says.
     """
     calibration = calibrated(_resolve(query, schema), mechanism)
     noise = calibration.noise

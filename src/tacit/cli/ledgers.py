@@ -66,8 +66,8 @@ def _charged(event: Mapping[str, Any]) -> str:
     """What was paid for: the noise of one release, or how many steps, and their mechanism."""
     match event:
         case {"plan": {"steps": [{"mechanism": mechanism}, *_] as steps}}:
-            kind = mechanism.get("type", "") if isinstance(mechanism, Mapping) else mechanism
-            return f"{sum(int(part['steps']) for part in steps)} steps, {kind}"
+            type_ = mechanism.get("type", "") if isinstance(mechanism, Mapping) else mechanism
+            return f"{sum(int(part['steps']) for part in steps)} steps, {type_}"
         case {"noise": noise}:
             return str(noise).replace("_", " ")  # breaks at words in a narrow column
         case _:

@@ -98,7 +98,7 @@ class LogisticAnswer:
     def bound(self, noise: Noise) -> dict[str, Any]:
         """What the noise is for, as the ledger records it."""
         if self.chains:
-            return {"slope": cost.gradient_gap(self.schema), "temper": 1 / noise.scale}
+            return {"gradient": cost.gradient_gap(self.schema), "temper": 1 / noise.scale}
         return {"rows_changed": changed_rows(self.schema)}
 
     def evaluate(self, snapshot: Snapshot, noise: tuple[Noise, ...]) -> Statistic:

@@ -55,8 +55,8 @@ class DrawnRate:
     def guess(self, n: float) -> float:
         """The sum whose likelihood is largest at the draws' mean."""
         j = int(np.clip(round(float(self.drawn.mean())), 1, len(self.theta) - 2))
-        slope = self.partition[j + 1] - self.partition[j - 1]
-        return n * float(slope / (self.theta[j + 1] - self.theta[j - 1]))
+        rise = self.partition[j + 1] - self.partition[j - 1]
+        return n * float(rise / (self.theta[j + 1] - self.theta[j - 1]))
 
     def window(
         self, family: OneParameter, at: np.ndarray, n: float

@@ -239,7 +239,7 @@ def truncated(at: np.ndarray, truncation: float, rng: np.random.Generator) -> np
     found, left = np.empty_like(at), np.arange(len(at))
     for _ in range(_TRIES):
         weight = rng.standard_gamma(at[left])
-        with np.errstate(invalid="ignore"):  # all too small to be told from 0: not inside
+        with np.errstate(invalid="ignore"):  # all too close to 0: not inside
             p = weight / weight.sum(axis=1, keepdims=True)
         inside = p.min(axis=1) >= truncation
         found[left[inside]] = p[inside]

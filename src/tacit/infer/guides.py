@@ -38,7 +38,7 @@ class Fitted(NamedTuple):
 class Target(NamedTuple):
     """The law, in single precision; `log_evidence` is log Z_k under a normal prior."""
 
-    slopes: Any
+    jacobians: Any
     offs: Any
     log_evidence: Any
     origin: Any
@@ -51,23 +51,23 @@ class Target(NamedTuple):
     @classmethod
     def of(cls, law: Linearised, derivatives: Derivatives, seed: int) -> Target:
         mean, precision = derivatives.prior_mean, derivatives.prior_precision
-        slopes, offs, basis = law.whitened(precision, _HESSIANS, seed)
+        jacobians, offs, basis = law.whitened(precision, _HESSIANS, seed)
         origin, prior = law.frame.origin, basis.T @ precision @ basis
-        total = np.swapaxes(slopes, 1, 2) @ slopes + prior
-        pull = np.einsum("kij,ki->kj", slopes, offs) + basis.T @ precision @ (mean - origin)
-        centres = np.linalg.solve(total, pull[..., None])[..., 0]
-        evidence = 0.5 * (np.sum(pull * centres - offs**2, axis=1) - np.linalg.slogdet(total)[1])
+        total = np.swapaxes(jacobians, 1, 2) @ jacobians + prior
+        linear = np.einsum("kij,ki->kj", jacobians, offs) + basis.T @ precision @ (mean - origin)
+        centres = np.linalg.solve(total, linear[..., None])[..., 0]
+        evidence = 0.5 * (np.sum(linear * centres - offs**2, axis=1) - np.linalg.slogdet(total)[1])
         some = law.normal_draws(mean, precision, 1000, np.random.default_rng(seed))
         scales = some.mean(axis=0), some.std(axis=0)
-        every = slopes, offs, evidence, origin, np.linalg.inv(basis), *scales, mean, precision
+        every = jacobians, offs, evidence, origin, np.linalg.inv(basis), *scales, mean, precision
         return cls(*(np.asarray(each, np.float32) for each in every))
 
     @classmethod
     def blank(cls, size: int) -> Target:
         """A target of these shapes, to try a guide with."""
         one, many, square = np.zeros(size), np.zeros((_HESSIANS, size)), np.eye(size)
-        slopes, evidence = np.zeros((_HESSIANS, size, size)), np.zeros(_HESSIANS)
-        every = slopes, many, evidence, one, square, one, one + 1, one, square
+        jacobians, evidence = np.zeros((_HESSIANS, size, size)), np.zeros(_HESSIANS)
+        every = jacobians, many, evidence, one, square, one, one + 1, one, square
         return cls(*(np.asarray(each, np.float32) for each in every))
 
     def log_density(self, vector: Any) -> Any:
@@ -75,7 +75,7 @@ class Target(NamedTuple):
         import jax
         import jax.numpy as jnp
 
-        off = self.offs - self.slopes @ (self.inverse @ (vector - self.origin))
+        off = self.offs - self.jacobians @ (self.inverse @ (vector - self.origin))
         return jax.nn.logsumexp(-0.5 * jnp.sum(off**2, axis=1) - self.log_evidence)
 
     def log_prior(self, vector: Any) -> Any:

@@ -200,18 +200,18 @@ class Linearised:
     def whitened(
         self, precision: np.ndarray, count: int, seed: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return `slopes` and `offs` under draws of the Hessian, and a basis of coordinates u.
+        """Return `jacobians` and `offs` under draws of the Hessian, and a basis of coordinates u.
 
-        The law is N(0, 1) of each entry of `off - slope @ u`. The parameters are the origin and
+        The law is N(0, 1) of each entry of `off - jacobian @ u`. The parameters are the origin and
         basis @ u, and the posterior under a normal prior of this `precision` has unit scale.
         """
         hessians, basis = self.hessians(count, np.random.default_rng(seed)), self.frame.basis
         information = self.hessian @ np.linalg.solve(self.hessian + self.noise, self.hessian)
         root = inverse_root(information + basis.T @ precision @ basis)
         scales = [np.linalg.cholesky(np.linalg.inv(h + self.noise)).T for h in hessians]
-        slopes = np.array([scale @ h @ root for scale, h in zip(scales, hessians)])
+        jacobians = np.array([scale @ h @ root for scale, h in zip(scales, hessians)])
         offs = np.array([scale @ self.gradient for scale in scales])
-        return slopes, offs, basis @ root
+        return jacobians, offs, basis @ root
 
     def normal_draws(
         self,
@@ -228,7 +228,7 @@ class Linearised:
         """
         basis, origin = self.frame.basis, self.frame.origin
         prior = basis.T @ precision @ basis
-        pull = basis.T @ precision @ (mean - origin)
+        linear = basis.T @ precision @ (mean - origin)
         hessians = self.hessians(min(count, _MOST_DRAWN), rng) if aware else self.hessian[None]
         noise = self.noise if aware else np.zeros_like(self.noise)
         draws = np.empty((count, len(mean)))
@@ -236,7 +236,7 @@ class Linearised:
             weight = np.linalg.solve(hessian + noise, hessian)  # (H + W)^-1 H
             total = hessian @ weight + prior
             root = inverse_root(total)
-            centre = root @ (root @ (weight.T @ self.gradient + pull))
+            centre = root @ (root @ (weight.T @ self.gradient + linear))
             some = draws[i :: len(hessians)]
             some[:] = centre + rng.standard_normal(some.shape) @ root
         return self.frame.vectors(rng.permutation(draws))
@@ -254,10 +254,10 @@ def walked_draws(
     """
     import jax
 
-    slopes, offs, basis = law.whitened(precision, chains, seed)
+    jacobians, offs, basis = law.whitened(precision, chains, seed)
     keys = jax.random.split(jax.random.key(seed % 2**31), chains)
     place = law.frame.origin, basis
-    u = np.asarray(_chains(log_prior, -(-count // chains))(keys, slopes, offs, *place), float)
+    u = np.asarray(_chains(log_prior, -(-count // chains))(keys, jacobians, offs, *place), float)
     spread = u.std(axis=1)  # of each chain
     stuck = bool(np.any(spread < _STUCK * np.median(spread, axis=0)) or not np.isfinite(u).all())
     flat = u.transpose(1, 0, 2).reshape(-1, len(basis))[:count]
@@ -266,14 +266,14 @@ def walked_draws(
 
 @lru_cache(maxsize=8)
 def _chains(log_prior: Any, steps: int) -> Any:
-    """Return chains of NUTS of so many steps, compiled: positions (chain, step, coordinate)."""
+    """Return chains of NUTS of `steps` steps, compiled: positions (chain, step, coordinate)."""
     import blackjax
     import jax
     import jax.numpy as jnp
 
-    def chain(key: Any, slope: Any, off: Any, middle: Any, spread: Any) -> Any:
+    def chain(key: Any, jacobian: Any, off: Any, middle: Any, spread: Any) -> Any:
         def log_density(u: Any) -> Any:
-            return log_prior(middle + spread @ u) - 0.5 * jnp.sum((off - slope @ u) ** 2)
+            return log_prior(middle + spread @ u) - 0.5 * jnp.sum((off - jacobian @ u) ** 2)
 
         first, second = jax.random.split(key)
         adaptation = blackjax.window_adaptation(blackjax.nuts, log_density)
@@ -299,8 +299,8 @@ def bent(contrasts: Any, origin: np.ndarray, vectors: np.ndarray, precision: np.
     """
     scale = np.diag(precision) ** -0.5
     some = vectors[np.linspace(0, len(vectors) - 1, min(len(vectors), _MOST_BENT)).astype(int)]
-    function, slope = _contrasted(contrasts)
-    turned = np.asarray(slope(origin), float)  # (number, parameter)
+    function, jacobian = _contrasted(contrasts)
+    turned = np.asarray(jacobian(origin), float)  # (number, parameter)
     if not np.isfinite(turned).all() or not np.isfinite(some).all():
         return np.inf
     _, sizes, directions = np.linalg.svd(turned * scale, full_matrices=True)

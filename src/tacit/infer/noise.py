@@ -6,9 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tacit.spec.errors import ModelError
 from tacit.spec.release import Noise
 
 DEPTH = 40.0  # weights e^-40 below the largest are left out
+_HEAVY = {
+    **dict.fromkeys(("laplace", "discrete_laplace"), True),
+    **dict.fromkeys(("gaussian", "discrete_gaussian", "none"), False),
+}
 
 
 @dataclass(frozen=True)
@@ -30,7 +35,9 @@ class Law:
     @property
     def heavy(self) -> bool:
         """Whether the tails are Laplace's, e^-|x|, rather than Gaussian, e^-x^2."""
-        return self.family in ("laplace", "discrete_laplace")
+        if self.family not in _HEAVY:
+            raise ModelError(f"No inference knows noise of the law {self.family!r}.")
+        return _HEAVY[self.family]
 
     def log(self, error: np.ndarray) -> np.ndarray:
         if self.heavy:

@@ -89,7 +89,7 @@ def gather_columns(table, words, columns):
 
 @inlined
 def padded(words):
-    """The number of columns for so many words: whole vectors."""
+    """The number of columns for `words` words, in whole vectors."""
     return (words + LANES - 1) // LANES * LANES
 
 

@@ -84,7 +84,7 @@ def strips(s: int) -> Strips:
     return Strips(left, width, sure, area, 2.02 * tries)
 
 
-class OutOfRandomBits(Exception):
+class OutOfRandomBitsError(Exception):
     """The stream has ended in the middle of a sample."""
 
 
@@ -99,7 +99,7 @@ class Stream:
         self.used += 1
         for bits in self._entropy:
             return bits
-        raise OutOfRandomBits
+        raise OutOfRandomBitsError
 
     def below(self, n: int) -> int:
         """A uniform integer from 0 to n - 1: Lemire (2019), or rejection for large n."""

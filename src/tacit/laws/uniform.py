@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 Array = np.ndarray
-Uniform = Callable[[int], Array]  # so many numbers strictly between 0 and 1
+Uniform = Callable[[int], Array]  # `n` numbers strictly between 0 and 1, given n
 
 
 def normal(u: Array, v: Array) -> Array:

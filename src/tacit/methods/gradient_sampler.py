@@ -34,9 +34,9 @@ temperature
     too slow to reach the posterior from its start under so much privacy noise; then as high as
     needed. The certificate says how high.
 blocks
-    Pay in so many parts, each when it begins. A chain that is interrupted (Ctrl-C) has paid only
-    for the blocks it began, and returns what it has if one is complete. Blocks of epsilon / blocks
-    each add up in the ledger, which costs more noise than one payment.
+    The number of parts to pay in, each when it begins. A chain that is interrupted (Ctrl-C) has
+    paid only for the blocks it began, and returns what it has if one is complete. Blocks of
+    epsilon / blocks each add up in the ledger, which costs more noise than one payment.
 initial
     Where to begin, from public knowledge: parameters on the scale of `model.gradients(schema)`.
 n_units

@@ -92,7 +92,7 @@ def _posterior(method: Any, state: Any, releaser: Releaser, name: str | None) ->
 
 
 def name_of_payment(name: str | None, paid: int, parts: int) -> str | None:
-    """The name under which a method's next payment is stored, after `paid` of so many."""
+    """The name under which a method's next payment is stored, after `paid` of `parts`."""
     return name if name is None or parts == 1 else f"{name} ({paid + 1} of {parts})"
 
 
@@ -164,7 +164,7 @@ class Shown:
     """What a user sees of a run: nothing."""
 
     def advance(self, steps: int) -> None:
-        """So many more questions were answered."""
+        """`steps` more questions were answered."""
 
     def sampling(self) -> None:
         """Draws from the posterior begin."""

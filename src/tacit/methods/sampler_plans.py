@@ -70,6 +70,6 @@ def block_plan(
 def steps_plan(
     noise: float, count: int, sampling: Subsampling, numbers: int, delta: Decimal
 ) -> Plan:
-    """So many steps of one noise multiplier."""
+    """A plan of `count` steps of one noise multiplier."""
     steps = Steps(count, Gaussian(noise_multiplier=noise), sampling, numbers=numbers)
     return Plan(steps, delta=delta)

@@ -74,7 +74,7 @@ def number(value: Any, what: str, *, above: float | None = None) -> float:
 
 
 def several(values: Any, length: int, what: str) -> tuple[Any, ...]:
-    """Return a tuple of so many values."""
+    """Return a tuple of `length` values."""
     if not isinstance(values, (tuple, list)) or len(values) != length:
         raise ModelError(f"Expected {what} with {length} numbers, got {values!r}.")
     return tuple(values)

@@ -133,7 +133,7 @@ class GammaPoisson(_GammaRate):
     column
         An `Integer` column that starts at 0, such as `Integer("visits", 0, 20)`.
     prior
-        The Gamma prior's (events, rows): as if so many events had been counted in so many rows.
+        The Gamma prior's (events, rows): as if `events` had been counted in `rows` rows.
         Default: one event, in as many rows as make the rate half the cap.
 
     Examples
@@ -158,7 +158,7 @@ class GammaExponential(_GammaRate):
     column
         A `Real` column that starts at 0, such as `Real("days", 0, 60)`.
     prior
-        The Gamma prior's (waits, total): as if so many waits that took `total` in all had been
+        The Gamma prior's (waits, total): as if `waits` waits that took `total` in all had been
         seen. Default: one wait, half as long as the cap.
     """
 

@@ -15,7 +15,7 @@ from tacit.spec.errors import ModelError
 from tacit.spec.schema import Schema
 
 _SYNTHETIC = 256  # rows
-_PLACES, _TARGETS = 48, 3  # records that contrasts are of: so many, each with so many targets
+_POINTS, _TARGETS = 48, 3  # records that contrasts are of, and targets of each
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,16 +52,16 @@ class Density:
         import jax
         import jax.numpy as jnp
 
-        rows = synthetic_rows(self.columns, schema, _PLACES * _TARGETS)
-        places = rows.reshape(_PLACES, _TARGETS, -1)
+        rows = synthetic_rows(self.columns, schema, _POINTS * _TARGETS)
+        points = rows.reshape(_POINTS, _TARGETS, -1)
         for i, name in enumerate(self.columns):
             if name not in self.targets:
-                places[:, :, i] = places[:, :1, i]
-        flat = jnp.asarray(places.reshape(len(rows), -1), jnp.float32)
+                points[:, :, i] = points[:, :1, i]
+        flat = jnp.asarray(points.reshape(len(rows), -1), jnp.float32)
         of_rows = jax.vmap(self.log_likelihood, in_axes=(None, 0))
 
         def found(vector: Any) -> Any:
-            values = of_rows(vector, flat).reshape(_PLACES, _TARGETS)
+            values = of_rows(vector, flat).reshape(_POINTS, _TARGETS)
             values = values - jnp.mean(values, axis=1, keepdims=True)
             # Records that the model can make nothing of say nothing.
             return jnp.where(jnp.isfinite(values), values, 0.0).ravel()
@@ -155,11 +155,11 @@ def function_density(model: Any, schema: Schema) -> Density:
     spread = np.full(layout.size, model.prior_scale)
     if model.log_prior is not None:
         curvature = -np.diag(np.asarray(jax.jit(jax.hessian(log_prior))(jnp.asarray(start)), float))
-        slope = np.asarray(jax.jit(jax.grad(log_prior))(jnp.asarray(start)), float)
+        gradient = np.asarray(jax.jit(jax.grad(log_prior))(jnp.asarray(start)), float)
         # Where it is flat or not concave at the start, a prior says little there.
         concave = curvature > spread**-2.0
         safe = np.where(concave, curvature, 1.0)
-        start = np.where(concave, start + slope / safe, start)
+        start = np.where(concave, start + gradient / safe, start)
         spread = np.where(concave, safe**-0.5, spread)
     functions = log_likelihood, log_prior, layout.arrays, layout.vector
     targets = () if model.y is None else (model.y,)

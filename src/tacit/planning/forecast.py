@@ -14,10 +14,9 @@ from tacit.fitting import fit
 from tacit.planning.guesses import Guess, Guessed
 from tacit.posterior import Posterior
 from tacit.public import Public
-from tacit.spec.budget import Budget
 from tacit.spec.checks import whole_number
 from tacit.spec.errors import InferenceWarning, ModelError
-from tacit.spec.mechanisms import Exact, Gaussian, Laplace
+from tacit.spec.mechanisms import Exact
 from tacit.spec.schema import Schema
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ class Forecast:
 
     @property
     def coverage_sd(self) -> float:
-        """The standard error of a coverage from so many tables, where intervals are right."""
+        """The standard error of a coverage from `repeats` tables, where intervals are right."""
         return math.sqrt(self.level * (1 - self.level) / self.repeats)
 
     @property
@@ -143,8 +142,9 @@ def forecast(
         What columns are about like, from what is public: for levels their shares,
         `{"ill": {"no": 0.9, "yes": 0.1}}`; for numbers `{"age": {"mean": 50, "sd": 15}}`, or the
         mean alone for counts (Poisson) and waiting times (exponential). Or a table of public or
-        made-up rows, whose columns may depend on each other. Columns that are not guessed are drawn
-        anew for each table: shares evenly from all, means and standard deviations over the bounds.
+        synthetic rows, whose columns may depend on each other. Columns that are not guessed are
+        drawn anew for each table: shares evenly from all, means and standard deviations over the
+        bounds.
     epsilons
         At which to look. Default: a quarter of what `how` has, up to four times as much.
     repeats, level, seed
@@ -300,19 +300,12 @@ class _Runs:
 
 def at_epsilon(how: Any, epsilon: float) -> Any:
     """Return the same way to spend, at another epsilon."""
-    number = f"{epsilon:.6g}"
-    match how:
-        case Laplace():
-            return Laplace(number)
-        case Gaussian(epsilon=known) if known is not None:
-            return Gaussian(number, how.delta)
-        case Budget():
-            return Budget(number, how.delta)
-        case _ if getattr(how, "epsilon", None) is not None:
-            return replace(how, epsilon=number)
-    raise ModelError(
-        f"Expected a way to spend that says its epsilon, such as tacit.Laplace(0.5), not {how!r}."
-    )
+    if getattr(how, "epsilon", None) is None:
+        raise ModelError(
+            "Expected a way to spend that says its epsilon, such as tacit.Laplace(0.5), not "
+            f"{how!r}."
+        )
+    return replace(how, epsilon=f"{epsilon:.6g}")
 
 
 def _epsilons_of(how: Any) -> list[float]:

@@ -17,7 +17,7 @@ MOST = 40  # rows of a picture
 
 
 def height_of(rows: int, more: float = 0.0) -> float:
-    """Return the height in inches of a picture with so many rows."""
+    """Return the height in inches of a picture with `rows` rows."""
     return 0.95 + ROW * min(rows, MOST) + more
 
 

@@ -51,7 +51,7 @@ def state_map(posterior: Posterior, *, ax: Axes | None = None) -> Axes:
 
 
 def map_height(rows: int) -> float:
-    """Return the height in inches of a map with so many sequences."""
+    """Return the height in inches of a map with `rows` sequences."""
     return 1.6 + 0.24 * rows
 
 

@@ -63,7 +63,7 @@ def topics(
 
 
 def topic_height(words: int = 8) -> float:
-    """Return the height in inches of a panel with so many words."""
+    """Return the height in inches of a panel with `words` words."""
     return 0.6 + 0.19 * words
 
 

@@ -445,7 +445,7 @@ def log_mean(logs: np.ndarray) -> np.ndarray:
 
 
 def chunks(rows: int, numbers: int) -> Iterator[slice]:
-    """Yield slices of rows such that arrays of so many `numbers` a row hold 4 million at most."""
+    """Yield slices of rows such that arrays of `numbers` numbers a row hold 4 million at most."""
     step = max(1, 4_000_000 // numbers)
     for start in range(0, rows, step):
         yield slice(start, start + step)

@@ -34,7 +34,7 @@ def ends_of(draws: np.ndarray, level: float, kind: Interval) -> tuple[np.ndarray
 
 
 def _narrowest(draws: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return the ends of the narrowest intervals that hold so many of the draws."""
+    """Return the ends of the narrowest intervals that hold the share `level` of the draws."""
     ordered = np.sort(draws, axis=0)
     held = min(math.ceil(level * len(ordered)), len(ordered) - 1)
     widths = ordered[held:] - ordered[: len(ordered) - held]

@@ -51,7 +51,7 @@ def decimals(sd: float) -> int:
 
 
 def rounded(value: float, places: int) -> str:
-    """Return a number with so many decimal places, or to tens where they are negative.
+    """Return a number with `places` decimal places, or to tens where they are negative.
 
     Examples
     --------

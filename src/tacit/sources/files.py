@@ -27,6 +27,7 @@ from tacit.spec.errors import SourceError
 CSV_NAMES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 PARQUET = (".parquet", ".pq")
 _LONGEST_LINE = 2**20
+_MOST_FOLDED = 2**31  # bytes of texts that Arrow keeps each once
 _ROWS = 2**16  # of a batch: columns that fit into the processor's cache
 
 
@@ -42,17 +43,39 @@ def parquet_schema(path: Path) -> pa.Schema:
 @contextmanager
 def open_parquet(path: Path) -> Iterator[Snapshot]:
     """A Parquet file as it is now: one that takes its place by name is not looked at."""
-    fields = parquet_schema(path)
-    texts = [f.name for f in fields if is_textual(f.type)]
-    # Without a buffer of the whole file, and columns in turn: memory and work stay small.
-    options = {"read_dictionary": texts, "pre_buffer": False, "buffer_size": 2**22}
-    with pyarrow.parquet.ParquetFile(path, **options) as file:
+    with pa.OSFile(str(path)) as opened:
+        facts = pyarrow.parquet.read_metadata(opened)
+        # Without a buffer of the whole file, and columns in turn: memory and work stay small.
+        options = {"metadata": facts, "pre_buffer": False, "buffer_size": 2**22}
+        file = pyarrow.parquet.ParquetFile(opened, read_dictionary=_folded(facts), **options)
 
         def batches(wanted: Sequence[str]) -> Iterator[list[Raw]]:
             for batch in file.iter_batches(_ROWS, columns=list(wanted), use_threads=False):
                 yield [folded(batch.column(name)) for name in wanted]
 
         yield Snapshot(batches)
+
+
+def _folded(facts: pyarrow.parquet.FileMetaData) -> list[str]:
+    """The columns of texts to be read as dictionaries, each different cell once.
+
+    With 32-bit indices, whatever type the file names: a cell must not be one too many. And not
+    where all texts together may be too long for a dictionary of Arrow.
+    """  # proof: cells
+    leaves = [facts.schema.column(leaf).path for leaf in range(facts.num_columns)]
+    groups = [facts.row_group(i) for i in range(facts.num_row_groups)]
+
+    def size(name: str) -> int:
+        leaf = leaves.index(name)
+        return sum(int(group.column(leaf).total_uncompressed_size) for group in groups)
+
+    found = []
+    for field in facts.schema.to_arrow_schema():
+        encoded = pa.types.is_dictionary(field.type)
+        textual = is_textual(field.type.value_type if encoded else field.type)
+        if textual and (encoded or size(field.name) < _MOST_FOLDED):
+            found.append(field.name)
+    return found
 
 
 def csv_header(file: CSV) -> list[str]:

@@ -130,6 +130,12 @@ def _check_type(name: str, dtype: pa.DataType, schema: Schema) -> None:
             raise SourceError(
                 f"Column {name!r} has type {dtype}; expected text or numbers to name a unit by."
             )
+        if pa.types.is_fixed_size_binary(dtype) and not pa.types.is_decimal(dtype):
+            raise SourceError(
+                f"Column {name!r} names the unit and has type {dtype}, whose bytes are trimmed "
+                "like text, so that different ones become equal: write it as text or as whole "
+                "numbers. Nothing was charged."
+            )
         if pa.types.is_floating(dtype):
             raise SourceError(
                 f"Column {name!r} names the unit and has type {dtype}, in which long whole numbers "

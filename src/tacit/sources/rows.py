@@ -1,4 +1,4 @@
-"""Rows as their schema sees them, at most so many of each unit, in one read of the source."""
+"""Rows as their schema sees them, at most k of each unit, in one read of the source."""
 
 from __future__ import annotations
 

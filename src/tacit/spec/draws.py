@@ -166,8 +166,8 @@ class BoundedMeanSd(Record):
     column
         A column with bounds.
     prior
-        (mean, rows, sd, rows) of a normal-inverse-gamma law: as if the mean had been seen in so
-        many rows, and the standard deviation in so many.
+        (mean, rows, sd, rows) of a normal-inverse-gamma law: as if the mean had been seen in the
+        first number of rows, and the standard deviation in the second.
     mean, sd
         The (smallest, largest) mean, within the column's bounds, and standard deviation.
     """

@@ -45,6 +45,6 @@ def labels_of(key: Key, schema: Schema) -> tuple[Label, ...]:
 
 
 def first_number(name: str, schema: Schema) -> int:
-    """What a map sees in place of a column's first label: values for integers, codes elsewhere."""
+    """What a kernel sees for a column's first label: values for integers, codes elsewhere."""
     column = schema[name]
     return column.low if isinstance(column, Integer) else 0

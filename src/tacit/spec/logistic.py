@@ -102,12 +102,12 @@ def units_of(schema: Schema, units: int | None) -> int:
 
 
 def assumed_curvature(rows: float, size: int) -> float:
-    """Return the assumed curvature, in each of `size` directions, of the loss of so many rows."""
+    """Return the assumed curvature, in each of `size` directions, of the loss of `rows` rows."""
     return rows / (10 * size)
 
 
 def least_ridge(rows: float, size: int) -> float:
-    """The least regularizer with which so many rows can be fitted in double precision.
+    """The least regularizer with which `rows` rows can be fitted in double precision.
 
     With it the minimum has a norm of at most the root of 2 log(2) rows / ridge, and there rounding
     moves the gradient by less than 2^-15 (tests/accounting). Infinite where there is none.

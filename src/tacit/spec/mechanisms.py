@@ -91,7 +91,8 @@ class Exact:
 
 
 Mechanism = Laplace | Gaussian | Exponential | Exact
-NOISE: tuple[type[Mechanism], ...] = (Laplace, Gaussian, Exact)  # what statistics can have
+ADDITIVE: tuple[type[Mechanism], ...] = (Laplace, Gaussian)  # noise that is added to a statistic
+NOISE = (*ADDITIVE, Exact)  # what statistics can have
 MECHANISMS: Mapping[str, type[Mechanism]] = {
     cls.__name__: cls for cls in (Laplace, Gaussian, Exponential, Exact)
 }

@@ -28,7 +28,7 @@ Z = 1.645
 # missing for a reason can move a share of a half by more than 10 points, which is more than most
 # intervals are wide; and if it is no more than this, at most 5% of releases warn.
 MUCH = 0.2
-# Below this share of rows, and not to be told from none, a level beside a default is suspected.
+# Below this share, and not significantly more than none, a level beside a default is suspected.
 FEW = 0.01
 
 
@@ -175,7 +175,7 @@ def _emptied(release: Release) -> Iterator[str]:
 
 
 def _rare(release: Release, block: Block, at: int) -> list[Any]:
-    """Labels of an axis of a table whose counts are few, and not to be told from none."""
+    """Labels of an axis of a table whose counts are few, and not significantly more than none."""
     values, _, variance = _table(release, block.name)
     labels = [*block.omitted, *block.axes[at].labels]
     counts = np.moveaxis(values, at, 0).reshape(values.shape[at], -1)

@@ -49,6 +49,11 @@ class Noise:
     grid: float
 
     @property
+    def norm(self) -> Literal["L1", "L2"]:
+        """The norm in which the noise hides what one unit moves."""
+        return "L1" if self.family in ("discrete_laplace", "laplace") else "L2"
+
+    @property
     def variance(self) -> float | None:
         """Variance of the noise on one number; None for a draw."""
         match self.family:

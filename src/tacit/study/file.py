@@ -26,7 +26,7 @@ from tacit.spec.checks import meant
 from tacit.spec.columns import column_from_dict
 from tacit.spec.csv_file import CSV
 from tacit.spec.errors import FileError, StudyError, TacitError
-from tacit.spec.mechanisms import Gaussian, Laplace
+from tacit.spec.mechanisms import ADDITIVE
 from tacit.spec.plan import SUBSAMPLING
 from tacit.spec.protocols import Releaser
 from tacit.spec.release import Release
@@ -34,7 +34,7 @@ from tacit.spec.sampling import Sampling, SamplingOptions
 from tacit.spec.schema import Schema
 
 _KNOWN: Mapping[str, Mapping[str, Any]] = {
-    "mechanism": {"Laplace": Laplace, "Gaussian": Gaussian},
+    "mechanism": {each.__name__: each for each in ADDITIVE},
     "method": {each.__name__: each for each in METHODS if each is not Statistics},
     "schedule": SCHEDULES,
     "subsampling": {each.__name__: each for each in SUBSAMPLING},

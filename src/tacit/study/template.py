@@ -246,14 +246,14 @@ def _described(path: Path) -> dict[str, dict[str, object]]:
 
 
 def _facts(name: str, given: Mapping[str, str], path: Path, number: int) -> dict[str, object]:
-    kind = _TYPES.get(given["type"].lower())
-    if kind is None:
+    column_type = _TYPES.get(given["type"].lower())
+    if column_type is None:
         raise StudyError(
             f"Unknown type {given['type']!r} in {path}, line {number}; there are "
             "categorical, boolean, integer, real and time."
         )
-    facts: dict[str, object] = {"name": name, "type": kind}
-    match kind:
+    facts: dict[str, object] = {"name": name, "type": column_type}
+    match column_type:
         case "boolean":
             facts |= {"type": "categorical", "levels": [False, True]}
         case "categorical":
@@ -263,16 +263,16 @@ def _facts(name: str, given: Mapping[str, str], path: Path, number: int) -> dict
             ends = _RANGE.fullmatch(given.get("bounds", ""))
             low, high = ends.groups() if ends else (given.get("low"), given.get("high"))
             for what, text in (("low", low), ("high", high)):
-                facts[what] = None if text is None else _number(text, kind, path, number)
+                facts[what] = None if text is None else _number(text, column_type, path, number)
         case "time":
             facts |= {key: given[key] for key in ("start", "end", "every") if key in given}
     if "default" in given:
         text = given["default"]
-        numbers = kind in ("integer", "real")
+        numbers = column_type in ("integer", "real")
         levels = facts.get("levels")
         of_levels = {str(level): level for level in levels} if isinstance(levels, list) else {}
         facts["default"] = (
-            _number(text, kind, path, number) if numbers else of_levels.get(text, text)
+            _number(text, column_type, path, number) if numbers else of_levels.get(text, text)
         )
     return {key: value for key, value in facts.items() if value is not None}
 
@@ -283,9 +283,9 @@ def _levels(texts: list[str]) -> list[object]:
     return [int(text) for text in texts] if whole and texts else list(texts)
 
 
-def _number(text: str, kind: str, path: Path, number: int) -> float:
+def _number(text: str, column_type: str, path: Path, number: int) -> float:
     try:
-        return int(text) if kind == "integer" else float(text)
+        return int(text) if column_type == "integer" else float(text)
     except ValueError:
         raise StudyError(
             f"Expected a number in {path}, line {number}, got {text[:40]!r}."

@@ -223,7 +223,7 @@ class Ledger:
         return LedgerMark(self._chain.ledger, row[0], row[2])
 
     def _advance(self, connection: sqlite3.Connection) -> Chain:
-        """Check what was added since the last look, and that what was seen is still there."""
+        """Check what was added since the last read, and that what was seen is still there."""
         chain = self._chain
         if chain.seq:
             row = connection.execute(_ONE_HASH, (chain.seq,)).fetchone()

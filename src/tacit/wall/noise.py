@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from tacit.laws import bulk
-from tacit.laws.discrete import LARGEST_SIGMA, LEAST_SIGMA, OutOfRandomBits, Stream, strips
+from tacit.laws.discrete import LARGEST_SIGMA, LEAST_SIGMA, OutOfRandomBitsError, Stream, strips
 from tacit.spec.release import Block, Noise
 from tacit.wall.statistics.statistic import Statistic
 
@@ -26,7 +26,7 @@ _THREADED = 60_000  # 32-bit entries of entropy for which a thread pays
 # proof: integers. Statistic plus noise fit int64 (accounting keeps the noise below 2^61).
 _LIMIT = 2**62
 
-Entropy = Callable[[int], np.ndarray]  # so many times 32 random bits
+Entropy = Callable[[int], np.ndarray]  # n times 32 random bits, given n
 
 
 def os_entropy(count: int) -> np.ndarray:
@@ -130,7 +130,7 @@ def settled(
         stream = Stream(left)
         try:
             return draw_one(stream), left[stream.used :]
-        except OutOfRandomBits:
+        except OutOfRandomBitsError:
             left = np.concatenate([left, entropy(more)])
             more *= 2  # a long sample starts again a few times, not once for every 2048 bits
 

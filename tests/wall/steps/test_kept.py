@@ -402,7 +402,7 @@ METHODS = {
 @pytest.mark.parametrize("name", METHODS)
 def test_a_killed_run_goes_on_at_no_further_cost_to_the_same_end(tmp_path, name):
     """Killed at random instants until it is done: as an uninterrupted replay of its answers."""
-    path, out, chance = tmp_path / "l.ledger", tmp_path / "out.npy", random.Random(name)
+    path, out, rng = tmp_path / "l.ledger", tmp_path / "out.npy", random.Random(name)
     context = mp.get_context("fork")
     kills = 0
     while not out.exists():
@@ -413,7 +413,7 @@ def test_a_killed_run_goes_on_at_no_further_cost_to_the_same_end(tmp_path, name)
             while not path.with_name("l.ledger.answers").exists() and process.is_alive():
                 assert time.monotonic() < deadline
                 time.sleep(0.005)
-            time.sleep(chance.uniform(0, 0.15))
+            time.sleep(rng.uniform(0, 0.15))
             if process.is_alive():
                 os.kill(process.pid, signal.SIGKILL)
                 kills += 1

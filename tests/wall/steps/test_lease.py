@@ -251,10 +251,10 @@ def test_poisson_batches_have_binomial_sizes():
     sizes = np.array([counted(lease.release(COUNT)) for _ in range(count)])
     from scipy.stats import binom
 
-    chance = binom.pmf(np.arange(n + 1), n, rate) * count
-    keep = chance > 10
+    probability = binom.pmf(np.arange(n + 1), n, rate) * count
+    keep = probability > 10
     seen = np.bincount(sizes, minlength=n + 1)
-    assert chi2.sf(((seen - chance) ** 2 / chance)[keep].sum(), keep.sum()) > ALARM
+    assert chi2.sf(((seen - probability) ** 2 / probability)[keep].sum(), keep.sum()) > ALARM
 
 
 def test_an_empty_batch_still_releases_noise():

@@ -16,8 +16,9 @@ def open_table(table: Any, wanted: Sequence[str]) -> Source:
     """A stored table by Ibis. No cell is looked at."""
     named = stored(table)
     for name in wanted:
-        if named.schema()[name].is_json():  # a VARIANT too, which cannot be read as it is
-            raise SourceError(f"Column {name!r} has type json; expected text or numbers.")
+        dtype = named.schema()[name]  # JSON is a VARIANT too, which cannot be read as it is
+        if dtype.is_json() or dtype.is_unknown():  # and BIT: bytes that would be taken for text
+            raise SourceError(f"Column {name!r} has type {dtype}; expected text or numbers.")
     return Source(lambda: opened(named), lambda: stored(named).schema().to_pyarrow())
 
 

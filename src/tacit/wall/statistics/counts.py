@@ -16,12 +16,11 @@ from tacit.sources.rows import tabulated
 from tacit.sources.source import Snapshot
 from tacit.spec.errors import QueryError
 from tacit.spec.keys import Is, Key, labels_of, name_of
-from tacit.spec.mechanisms import Gaussian, Laplace
 from tacit.spec.queries import Counts
 from tacit.spec.release import Axis, Block, Noise
 from tacit.spec.schema import Schema
 from tacit.wall.noise import Entropy, noised, to_integers
-from tacit.wall.statistics.statistic import Statistic, refuse_mechanism
+from tacit.wall.statistics.statistic import Statistic, check_additive
 
 _MAX_CELLS = 10**7
 _MAX_KEYS = 60  # NumPy has no more than 64 axes
@@ -41,8 +40,7 @@ class CountsAnswer:
         return ()
 
     def calibrate(self, mechanism: Any) -> Calibration:
-        if not isinstance(mechanism, Laplace | Gaussian):
-            refuse_mechanism("tacit.Laplace or tacit.Gaussian", mechanism)
+        check_additive(mechanism)
         return calibrate(mechanism, self.sensitivity)
 
     def exact(self) -> tuple[Noise, ...]:
@@ -50,9 +48,8 @@ class CountsAnswer:
 
     def bound(self, noise: Noise) -> dict[str, Any]:
         """The sensitivity that the noise is for, as the ledger records it."""
-        by_l1 = noise.family == "discrete_laplace"
-        size = self.sensitivity.l1 if by_l1 else self.sensitivity.l2
-        return {"sensitivity": size, "norm": "L1" if by_l1 else "L2"}
+        size = self.sensitivity.l1 if noise.norm == "L1" else self.sensitivity.l2
+        return {"sensitivity": size, "norm": noise.norm}
 
     def evaluate(self, snapshot: Snapshot, noise: tuple[Noise, ...]) -> Statistic:
         values, units = count_cells(self.query, self.schema, self.blocks, snapshot)
@@ -141,7 +138,7 @@ def _coded(key: Key, schema: Schema, codes: np.ndarray) -> np.ndarray:
 
 @numba.njit(cache=True, nogil=True)
 def _tally(codes, shape, rows, table):
-    """Add so many rows to the cell of each column of codes; the last index is that of -1."""
+    """Add `rows` to the cells that the columns of codes name; the last index is that of -1."""
     for i in range(codes.shape[1]):
         at = 0
         for j in range(len(codes)):

@@ -17,12 +17,11 @@ from tacit.accounting.moments import SUM_BITS, MomentsOf, calibrate_moments, gri
 from tacit.sources import columns as domain
 from tacit.sources.rows import bounded
 from tacit.sources.source import Snapshot
-from tacit.spec.mechanisms import Gaussian, Laplace
 from tacit.spec.moments import Moments, scale_of
 from tacit.spec.release import Block, Noise
 from tacit.spec.schema import Schema
 from tacit.wall.noise import Entropy, noised, refined
-from tacit.wall.statistics.statistic import Statistic, refuse_mechanism
+from tacit.wall.statistics.statistic import Statistic, check_additive
 
 
 @dataclass(frozen=True)
@@ -39,8 +38,7 @@ class MomentsAnswer:
         return ()
 
     def calibrate(self, mechanism: Any) -> Calibration:
-        if not isinstance(mechanism, Laplace | Gaussian):
-            refuse_mechanism("tacit.Laplace or tacit.Gaussian", mechanism)
+        check_additive(mechanism)
         return calibrate_moments(mechanism, self.what, self.query.split)
 
     def exact(self) -> tuple[Noise, ...]:

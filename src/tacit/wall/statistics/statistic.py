@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from tacit.spec.errors import BudgetError
+from tacit.spec.mechanisms import ADDITIVE
 
 
 @dataclass(frozen=True)
@@ -16,6 +17,11 @@ class Statistic:
 
     integers: np.ndarray = field(repr=False)
     units: int = field(repr=False)
+
+
+def check_additive(mechanism: Any) -> None:
+    if not isinstance(mechanism, ADDITIVE):
+        refuse_mechanism(" or ".join(f"tacit.{each.__name__}" for each in ADDITIVE), mechanism)
 
 
 def refuse_mechanism(fits: str, mechanism: Any) -> NoReturn:

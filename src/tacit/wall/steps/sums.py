@@ -17,13 +17,12 @@ from tacit.sources.rows import Rows
 from tacit.spec.columns import Column, Tokens
 from tacit.spec.errors import QueryError
 from tacit.spec.kernels import Kernel
-from tacit.spec.mechanisms import Gaussian, Laplace
 from tacit.spec.programs import Program
 from tacit.spec.release import Axis, Block, Noise
 from tacit.spec.schema import Schema
 from tacit.spec.sums import Bound, BoundedSum
 from tacit.wall.noise import Entropy, noised
-from tacit.wall.statistics.statistic import Statistic, refuse_mechanism
+from tacit.wall.statistics.statistic import Statistic, check_additive
 from tacit.wall.steps.clip import limits_of
 from tacit.wall.steps.loops import sum_documents, sum_rows
 from tacit.wall.steps.programs import ASSUMPTION, compiled, refuse_debugging, started
@@ -51,8 +50,7 @@ class BoundedSums:
         return (ASSUMPTION,) if isinstance(self.query.kernel, Program) else ()
 
     def calibrate(self, mechanism: Any) -> Calibration:
-        if not isinstance(mechanism, Laplace | Gaussian):
-            refuse_mechanism("tacit.Laplace or tacit.Gaussian", mechanism)
+        check_additive(mechanism)
         return calibrate_sum(mechanism, self.bounds, self.schema.neighbours)
 
     def exact(self) -> tuple[Noise, ...]:
