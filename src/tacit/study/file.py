@@ -32,6 +32,7 @@ from tacit.spec.protocols import Releaser
 from tacit.spec.release import Release
 from tacit.spec.sampling import Sampling, SamplingOptions
 from tacit.spec.schema import Schema
+from tacit.spec.table import Table
 
 _KNOWN: Mapping[str, Mapping[str, Any]] = {
     "mechanism": {each.__name__: each for each in ADDITIVE},
@@ -53,6 +54,7 @@ _EXAMPLES = {  # what to write where a part is missing
 }
 PLANNING = ("units", "epsilons", "repeats", "guess", "rows")
 _HOW_TO_READ = ("encoding", "separator", "decimal")
+_IN_ENGINES = ("table", "version")
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ class Study:
     `tacit plan`: public guesses. `composition` is how the ledger adds up.
     """
 
-    source: Path | CSV
+    source: Path | CSV | Table
     ledger: Path
     schema: Schema
     budget: Budget
@@ -100,7 +102,7 @@ class Study:
             raise StudyError(f"{path} is not a TOML file: {error}.{hint and f' {hint}'}") from None
         where = path.parent
         _check(facts, "the study", {"data", "schema", "budget", "analysis"}, {"output", "plan"})
-        _check(facts["data"], "[data]", {"source", "ledger"}, set(_HOW_TO_READ))
+        _check(facts["data"], "[data]", {"source", "ledger"}, {*_HOW_TO_READ, *_IN_ENGINES})
         _check(facts["budget"], "[budget]", {"epsilon"}, {"delta", "composition"})
         _check(facts.get("output", {}), "[output]", set(), {"folder"})
         _check(facts.get("plan", {}), "[plan]", set(), {*PLANNING})
@@ -122,6 +124,15 @@ class Study:
             output=where / Path(str(folder)).expanduser() / path.stem,
             planning=_planning(facts.get("plan", {}), where),
         )
+
+    @property
+    def called(self) -> str:
+        """What the data are called, without where they are."""
+        match self.source:
+            case Table(name=name):
+                return name
+            case CSV(path=path) | (Path() as path):
+                return Path(path).name
 
     def analysis(self, name: str | None) -> Analysis:
         """The analysis of this name; None will do for the only one."""
@@ -238,10 +249,18 @@ def _is_table(path: Path) -> str:
     return f"It is called as a table is: tacit init {path} writes a study file for one."
 
 
-def _source(where: Path, facts: Mapping[str, Any]) -> Path | CSV:
-    """The file of the data, with what is said of its encoding, separator and decimal sign."""
-    path = where / Path(str(facts["source"])).expanduser()
+def _source(where: Path, facts: Mapping[str, Any]) -> Path | CSV | Table:
+    """An engine's table, or a file and how its encoding, separator and decimal sign are read."""
     how = {key: facts[key] for key in _HOW_TO_READ if key in facts}
+    table = {key: facts[key] for key in _IN_ENGINES if key in facts}
+    if table:
+        if how or "table" not in table:
+            raise StudyError(
+                'Expected table = "..." beside version in [data], and neither beside encoding, '
+                "separator or decimal, which are for a CSV."
+            )
+        return Table(str(facts["source"]), table.pop("table"), **table).beside(where)
+    path = where / Path(str(facts["source"])).expanduser()
     return CSV(path, **how) if how else path
 
 
