@@ -24,9 +24,7 @@ from tacit.wall.steps.lease import Lease, Loaded
 class Leases:
     """The leases of one wall, which share what they read while any of them is alive."""
 
-    def __init__(
-        self, source: AnySource, schema: Schema, answers: Answers, ledger: Ledger
-    ) -> None:
+    def __init__(self, source: AnySource, schema: Schema, answers: Answers, ledger: Ledger) -> None:
         self._source, self._schema, self._answers = source, schema, answers
         self._ledger, self._store = ledger, AnswerStore(ledger.path)
         self._loaded: Callable[[], Loaded | None] = lambda: None
