@@ -16,7 +16,7 @@ _SHORTEST = 0.1  # seconds of compilation that are worth a file
 
 
 def cached(*signatures: Any, **options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Numba's `njit`; what it compiles is kept on disk where one of its places can be written to."""
+    """Numba's `njit`; what it compiles is kept on disk where one of its places is writable."""
     import numba
 
     def compiled(function: Callable[..., Any]) -> Any:
