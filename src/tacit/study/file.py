@@ -52,7 +52,7 @@ _EXAMPLES = {  # what to write where a part is missing
         "of the model and how = { epsilon = 0.5 }."
     ),
 }
-PLANNING = ("units", "epsilons", "repeats", "guess", "rows")
+PLANNING = ("n_units", "epsilons", "repeats", "guess", "rows")
 _HOW_TO_READ = ("encoding", "separator", "decimal")
 _IN_ENGINES = ("table", "version")
 
