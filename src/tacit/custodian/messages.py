@@ -108,7 +108,7 @@ def encoded(facts: Any, type_: str) -> bytes:
     return to_bytes(facts) if type_ == BYTES else to_json(facts).encode()
 
 
-def decoded(body: bytes | memoryview, type_: str) -> Any:
+def decoded(body: bytes | bytearray, type_: str) -> Any:
     """The facts of a body, whoever wrote it."""
     if type_ == BYTES:
         return from_bytes(body)

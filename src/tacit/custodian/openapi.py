@@ -26,7 +26,7 @@ assert {str(status) for status in STATUS.values()} <= set(_REFUSALS)
 
 def description() -> dict[str, Any]:
     """The API as OpenAPI 3.1."""
-    free = {"security": []}
+    free: dict[str, Any] = {"security": []}
     health = _object({"status": {"type": "string"}})
     listed = _object(
         {"account": {"type": "string"}, "datasets": {"type": "array", "items": {"type": "string"}}}

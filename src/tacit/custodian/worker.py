@@ -101,9 +101,9 @@ def answered(desk: Desk, envelope: dict[str, Any], body: bytearray) -> tuple[dic
     try:
         return header, encoded(facts, envelope["accept"])
     except (TypeError, ValueError, RecursionError):
-        error = QueryError("Expected a question whose answer can be written. Ask in other words.")
+        refusal = QueryError("Expected a question whose answer can be written down.")
         header["error"] = "QueryError"
-        return header, encoded(error_to_facts(error), envelope["accept"])
+        return header, encoded(error_to_facts(refusal), envelope["accept"])
 
 
 if __name__ == "__main__":

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import hashlib
 
-import numba
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tacit.compile_cache import cached
 from tacit.sources.cells import NO_MOMENT, TEXT, Raw, moment, number, text
 from tacit.spec.columns import Categorical, Column, Integer, Real, Time, Tokens
 from tacit.spec.periods import Period
@@ -114,7 +114,7 @@ def _code(column: Column, cells: Raw) -> np.ndarray:
             raise AssertionError(f"no codes for {column.name}")  # refused when it is resolved
 
 
-@numba.njit(cache=True, nogil=True)
+@cached(nogil=True)
 def _inside(found, low, high, default):
     """The numbers within the bounds; `default` for others, NaN among them."""
     out = np.empty(found.size)
@@ -123,7 +123,7 @@ def _inside(found, low, high, default):
     return out
 
 
-@numba.njit(cache=True, nogil=True)
+@cached(nogil=True)
 def _numbers(code, low):
     """The whole numbers that codes stand for, as doubles; NaN for `MISSING`."""
     out = np.empty(code.size)
@@ -132,7 +132,7 @@ def _numbers(code, low):
     return out
 
 
-@numba.njit(cache=True, nogil=True)
+@cached(nogil=True)
 def _whole(found, low, high):
     """How far each whole number within the bounds is above the lower one; `MISSING` for others."""
     out = np.empty(found.size, np.int64)

@@ -11,15 +11,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numba
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tacit.compile_cache import cached
 from tacit.sources.cells import TEXT, text
 
 WHICH_ROWS = "least splitmix64"  # another rule would keep other rows: pinned in the ledger
-_jit = numba.njit(cache=True, nogil=True, error_model="numpy")
+_jit = cached(nogil=True, error_model="numpy")
 
 
 def owner(cells: Any) -> pa.Array:

@@ -71,7 +71,7 @@ def to_bytes(facts: Any) -> bytes:
     return b"".join((_MARK, len(header).to_bytes(4, "little"), header, *parts))
 
 
-def from_bytes(raw: bytes | memoryview) -> Any:
+def from_bytes(raw: bytes | bytearray) -> Any:
     """What `to_bytes` wrote; whoever wrote it."""
     view, size = memoryview(raw), int.from_bytes(raw[4:8], "little")
     if bytes(view[:4]) != _MARK or len(view) < 8 + size:

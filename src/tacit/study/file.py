@@ -45,7 +45,7 @@ _RESULTS = ("summary.csv", "posterior.nc", "release.json", "certificate.json")
 # A folder is called so, on every system: no separators, no dot first, and not too long.
 _NAME = re.compile(r"[^\W_][^/\\:*?\"<>|\x00-\x1f\x7f]*")
 _LONGEST_NAME = 100  # bytes
-PLANNING = ("units", "epsilons", "repeats", "guess", "rows")
+PLANNING = ("n_units", "epsilons", "repeats", "guess", "rows")
 
 
 @dataclass(frozen=True)
