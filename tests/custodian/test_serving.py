@@ -122,7 +122,7 @@ def test_refusals_are_those_of_home(server, ask, tmp_path, request):
 def test_over_an_allowance_or_the_budget_nothing_is_spent(server):
     wall = server.wall("poor", epsilon=1)
     wall.release(COUNTS, tacit.Laplace("0.75"), name="most")
-    with pytest.raises(tacit.OverBudgetError, match=r"epsilon 0\.25, delta 0\.001 of the allowance"):
+    with pytest.raises(tacit.OverBudgetError, match=r"epsilon 0\.25, delta 0\.001 of the all"):
         wall.release(COUNTS, tacit.Laplace("0.5"), name="more")
     assert wall.remaining.epsilon == Decimal("0.25")
     rich = server.wall("rich", epsilon=1000)

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from tacit.custodian.custody import check_name
 from tacit.spec.budget import Budget
@@ -122,7 +122,9 @@ class Accounts:
                 "JOIN accounts ON accounts.name = account WHERE id = ?",
                 (id_,),
             ).fetchone()
-        account, kept, expires, revoked, role = found or ("", "", "", 1, "")
+        nobody: Any = ("", "", "", 1, "")
+        account, kept, expires, revoked, role = found or nobody
+        # As long for an unknown id.
         right = hmac.compare_digest(kept.encode(), _hash(secret).encode())
         return Account(account, role) if right and not revoked and expires > _now() else None
 
@@ -189,7 +191,10 @@ class Accounts:
         """What waits for a decision, oldest first."""
         with self._session() as connection:
             rows = connection.execute("SELECT * FROM requests ORDER BY time").fetchall()
-        return [Request(*row[:4], Budget(*row[4:6]), *row[6:]) for row in rows]
+        return [
+            Request(question, account, dataset, name, Budget(epsilon, delta), asked, time)
+            for question, account, dataset, name, epsilon, delta, asked, time in rows
+        ]
 
     def decided(self, request: Request) -> None:
         """Take a question off the list."""

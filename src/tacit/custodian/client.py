@@ -111,9 +111,9 @@ class Line:
         self.host, self._scheme, self._port, self._token = host, scheme, port, token
         self._context = ssl.create_default_context(cafile=authority) if scheme == "https" else None
         self._open = threading.local()  # a connection for each thread
-        self._process, made = os.getpid(), []
-        self._made: list[http.client.HTTPConnection] = made
-        weakref.finalize(self, lambda: [each.close() for each in made])
+        self._process = os.getpid()
+        self._made: list[http.client.HTTPConnection] = []
+        weakref.finalize(self, _close, self._made)
 
     def get(self, path: str) -> Any:
         return self._asked("GET", path, None)
@@ -336,6 +336,11 @@ def _received(facts: Any, schema: Schema, query: Query) -> Release:
             return release
         note = f"left the server at the end of the public slot {facts['slot']}"
         return replace(release, certificate=release.certificate.assuming((note,)))
+
+
+def _close(connections: list[http.client.HTTPConnection]) -> None:
+    for each in connections:
+        each.close()
 
 
 def _is_loopback(host: str) -> bool:

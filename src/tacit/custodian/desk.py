@@ -309,11 +309,11 @@ class Desk:
     def _again(self, facts: Any) -> Query:
         """The query of a step: mostly the one before at another state."""
         if isinstance(facts, dict) and self._latest is not None:
-            form, query = self._latest
+            form, latest = self._latest
             state = facts.get("state")
             arrays = isinstance(state, list) and all(isinstance(x, np.ndarray) for x in state)
-            if arrays and {**facts, "state": None} == form:
-                return query.at(tuple(state))
+            if isinstance(state, list) and arrays and {**facts, "state": None} == form:
+                return latest.at(tuple(state))
         query = self._checked(facts)
         if isinstance(query, BoundedSum):
             self._latest = {**facts, "state": None}, query

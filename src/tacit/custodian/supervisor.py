@@ -99,7 +99,8 @@ class Supervisor:
         self.custody = custody
         self._root = os.getuid() == 0
         self._stopping = False
-        users = [each.user for each in (custody, *custody.datasets) if each.user is not None]
+        named = [custody.user, *(each.user for each in custody.datasets)]
+        users = [user for user in named if user is not None]
         if users and not self._root:
             raise StudyError("Expected to be started as root, since custody.toml names users.")
         for user in users:
@@ -137,8 +138,9 @@ class Supervisor:
             folder.mkdir(mode=0o755 if self._root else 0o700, parents=True, exist_ok=True)
             Accounts(self.custody.accounts).create()
             os.chmod(web, 0o700)
-            for path in (web, *web.iterdir()) if self.custody.user else ():
-                shutil.chown(path, self.custody.user)
+            if self.custody.user is not None:
+                for path in (web, *web.iterdir()):
+                    shutil.chown(path, self.custody.user)
         except OSError as error:
             raise FileError(f"Cannot write to {folder}: {error.strerror}.") from None
 
