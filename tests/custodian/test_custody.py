@@ -142,7 +142,7 @@ def test_what_the_policy_does_not_allow_is_refused_before_the_charge(tmp_path):
                 wall,
                 tacit.OnePosteriorSample(0.1, truncation=0.05),
             )
-        with pytest.raises(tacit.errors.PolicyError, match="at most epsilon 0[.]5") as refused:
+        with pytest.raises(tacit.errors.PolicyError, match=r"at most epsilon 0\.5") as refused:
             wall.release(COUNTS, LAPLACE, name="large")
         assert str(refused.value).endswith("Nothing was read or spent.")
         assert [entry["kind"] for entry in server.ledger().entries()] == ["created"]
