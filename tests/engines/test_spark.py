@@ -90,9 +90,7 @@ def test_what_could_fail_for_a_cell_is_refused_before_the_charge(spark, tmp_path
         ("/nowhere", SMOKING, "Spark cannot read"),
     ):
         with pytest.raises(tacit.errors.SourceError, match=says) as error:
-            tacit.Wall(
-                tacit.Table(spark, name), schema, budget=tacit.Budget(1), ledger=":memory:"
-            )
+            tacit.Wall(tacit.Table(spark, name), schema, budget=tacit.Budget(1), ledger=":memory:")
         assert "Nothing was charged" in str(error.value)
 
 
