@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tacit.sources.data import open_data, units_of_data
+from tacit.sources.workers import Workers
 from tacit.spec.budget import Budget, Left
 from tacit.spec.certificate import Certificate
 from tacit.spec.errors import SchemaError
@@ -40,11 +41,12 @@ class Public:
         *,
         seed: int | None = None,
         owners: Any = None,
+        workers: int | str | None = None,
     ) -> None:
         if not isinstance(schema, Schema):
             raise SchemaError("Expected a schema: Public(source, tacit.Schema(...)).")
         self._source = open_data(source, schema, owners)
-        self._schema = schema
+        self._schema, self._workers = schema, None if workers is None else Workers(workers)
         self._answers = Answers.of(TIERS)
         self._entropy = os_entropy if seed is None else seeded_entropy(str(seed))
 
@@ -90,7 +92,7 @@ class Public:
         """Return the steps of a plan; nothing is charged."""
         check_plan(plan, self._schema, self._answers)
         certificate = stamp(self._schema, plan_events(plan))
-        loaded = Loaded(self._source, self._schema)
+        loaded = Loaded(self._source, self._schema, self._workers)
         return Lease(plan, self._answers, loaded, certificate, self._entropy)
 
     def __repr__(self) -> str:

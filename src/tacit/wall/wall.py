@@ -13,6 +13,7 @@ import numpy as np
 from tacit.accounting import plan_epsilon
 from tacit.accounting.filters import CompositionName
 from tacit.sources.data import check_header, open_data, protected, units_of_data
+from tacit.sources.workers import Workers
 from tacit.spec.budget import Budget, Left, round_up
 from tacit.spec.certificate import Certificate, LedgerMark, Stored
 from tacit.spec.errors import BudgetError, LedgerError, QueryError, SchemaError
@@ -58,6 +59,9 @@ class Wall:
         How releases add up. "basic": epsilons and deltas. Filters for many releases, which need a
         delta: "gdp" (of mu^2: best where noise is Gaussian) and "rdp" (of Renyi divergences at one
         order). Pinned in the ledger.
+    workers
+        Who computes the steps of leases: processes on a cluster of Ray that is the custodian's own,
+        by its address ("ray://host:port"), or so many on this machine. Default: threads.
 
     Formal guarantee: all releases together are (epsilon, delta)-differentially private for the
     schema's unit and relation, where (epsilon, delta) is the budget, however adaptively they were
@@ -74,6 +78,7 @@ class Wall:
         owners: Any = None,
         allow: Sequence[str] = TIERS,
         composition: CompositionName = "basic",
+        workers: int | str | None = None,
     ) -> None:
         if not isinstance(schema, Schema):
             raise SchemaError("Expected a schema: Wall(source, tacit.Schema(...), ...).")
@@ -85,7 +90,7 @@ class Wall:
             raise LedgerError('Expected ledger="<path>", the file that remembers what was spent.')
         self._answers = Answers.of(allow)
         self._source = open_data(source, schema, owners)
-        self._schema = schema
+        self._schema, self._workers = schema, None if workers is None else Workers(workers)
         self._loaded: Callable[[], Loaded | None] = lambda: None
         self._ledger = Ledger(ledger)
         self._store = AnswerStore(self._ledger.path)
@@ -201,7 +206,7 @@ class Wall:
         """What leases read, shared by those that are alive."""
         loaded = self._loaded()
         if loaded is None:
-            loaded = Loaded(self._source, self._schema)
+            loaded = Loaded(self._source, self._schema, self._workers)
             self._loaded = weakref.ref(loaded)
         return loaded
 

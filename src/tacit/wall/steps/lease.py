@@ -21,8 +21,9 @@ import numpy as np
 from tacit.accounting.calibrate import laplace_noise, step_noise
 from tacit.accounting.draws import temperature
 from tacit.sources.data import AnySnapshot, AnySource, Data, load
+from tacit.sources.workers import LOST, Shards, Workers
 from tacit.spec.certificate import Certificate
-from tacit.spec.errors import BudgetError, QueryError
+from tacit.spec.errors import BudgetError, QueryError, SourceError
 from tacit.spec.mechanisms import Exact, Exponential, Gaussian, Laplace
 from tacit.spec.plan import Geometry, Plan, Poisson, Steps
 from tacit.spec.queries import Query
@@ -53,7 +54,9 @@ class Loaded:
 
     source: AnySource = field(repr=False)
     schema: Schema
+    workers: Workers | None = field(default=None, repr=False)
     _read: dict[Hashable, Any] = field(default_factory=dict, repr=False)
+    _spread: dict[tuple[str, ...], Shards] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         self._opened = ExitStack()
@@ -67,6 +70,16 @@ class Loaded:
 
     def rows(self, columns: tuple[str, ...]) -> Data:
         return self.once(columns, lambda: load(self.snapshot, self.schema, columns))
+
+    def spread(self, columns: tuple[str, ...]) -> Data | Shards:
+        """What sums run over: rows that are here, or with workers, who get them again if lost."""
+        rows = self.rows(columns)
+        if self.workers is None:
+            return rows
+        held: Shards | None = self._spread.get(columns)
+        if held is None or held.lost:
+            held = self._spread[columns] = self.workers.hold(rows)
+        return held
 
     def once(self, key: Hashable, read: Callable[[], Any]) -> Any:
         if key not in self._read:
@@ -139,12 +152,14 @@ class Lease:
         checked = self._check(query, steps)
         sums, noise = checked.sums.at(query.state), checked.noise
         self._used += 1  # proof: lease-count. A step is used up before the data are touched.
-        data = self._loaded.rows(query.columns)
+        data = self._loaded.spread(query.columns)
         units = self._batches.next(steps.sampling, data.units)
         pending = shielded(lambda: sums.start(data, units, noise))
         # Drawn while the kernel runs. An empty batch gets its noise like any other.
         drawn = [draw(law, b.numbers, self._entropy) for law, b in zip(noise, sums.bounds)]
         total = shielded(pending)
+        if total is None:  # proof: workers. No noise was added to anything, and nothing goes out.
+            raise SourceError(LOST)
         total += drawn[0] if len(drawn) == 1 else np.concatenate(drawn)
         return publish(sums, noise, data.units, total, checked.certificate)
 
