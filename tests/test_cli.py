@@ -463,8 +463,8 @@ def test_a_study_may_have_a_ledger_with_a_filter(run, folder):
 def test_a_plan_says_how_much_epsilon_is_needed(run, folder, tmp_path):
     study = folder / "study.toml"
     run("run", study, "--analysis", "kind")
-    assert "--units 4000" in run("plan", study)
-    guess = "\n[plan]\nunits = 400\nrepeats = 2\nguess = { harm = { no = 0.8, yes = 0.2 } }\n"
+    assert "--n-units 4000" in run("plan", study)
+    guess = "\n[plan]\nn_units = 400\nrepeats = 2\nguess = { harm = { no = 0.8, yes = 0.2 } }\n"
     study.write_text(study.read_text() + guess)
     picture = tmp_path / "plan.png"
     out = run("plan", study, "--analysis", "harm", "--half-width", "0.1", "--plot", picture)

@@ -69,6 +69,7 @@ def test_what_is_at_the_top():
             "Tokens",
             "VIPS",
             "Wall",
+            "connect",
             "fit",
             "plan",
             "release_from_table",

@@ -12,6 +12,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # for editors and type checkers; at run time see `__getattr__`
+    from tacit.custodian.client import connect
     from tacit.fitting import fit
     from tacit.methods import SGLD, VIPS, OnePosteriorSample, PrivateNewton
     from tacit.models import (
@@ -93,6 +94,7 @@ __all__ = [
     "Time",
     "Tokens",
     "Wall",
+    "connect",
     "fit",
     "plan",
     "release_from_table",
@@ -100,6 +102,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "tacit.custodian.client": ("connect",),
     "tacit.fitting": ("fit",),
     "tacit.methods": ("SGLD", "VIPS", "OnePosteriorSample", "PrivateNewton"),
     "tacit.planning.plan": ("plan",),

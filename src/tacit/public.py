@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tacit.sources.data import open_data, units_of_data
+from tacit.sources.loaded import Loaded
 from tacit.sources.workers import Workers
 from tacit.spec.budget import Budget, Left
 from tacit.spec.certificate import Certificate
@@ -23,7 +24,7 @@ from tacit.spec.schema import Schema
 from tacit.wall.answers import TIERS, Answer, Answers, calibrated, describe, publish, read
 from tacit.wall.noise import Entropy, os_entropy
 from tacit.wall.statistics.statistic import Statistic
-from tacit.wall.steps.lease import Lease, Loaded
+from tacit.wall.steps.lease import Lease
 from tacit.wall.steps.plans import check_plan, plan_events
 
 

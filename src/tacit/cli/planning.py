@@ -44,7 +44,7 @@ def init(
 
 def plan(
     study_path: Annotated[Path, typer.Argument(help="A study file, such as study.toml.")],
-    units: Annotated[
+    n_units: Annotated[
         int | None, typer.Option(help="About how many units there are. Shows expected accuracy.")
     ] = None,
     name: Annotated[str | None, typer.Option("--analysis", help="Only this analysis.")] = None,
@@ -72,7 +72,7 @@ def plan(
 
     study = Study.load(study_path)
     chosen = study.analyses if name is None else (study.analysis(name),)
-    known = units or study.planning.get("units") or study.schema.max_units
+    known = n_units or study.planning.get("n_units") or study.schema.max_units
     chain = Ledger(study.ledger).read() if study.ledger.exists() else None
     planned = plan_study(study, chosen, chain, lambda: known)
     for each in planned.analyses:
@@ -81,7 +81,7 @@ def plan(
     planned.check()
     out.print(f"The whole study fits: it would leave {planned.after}.\n")
     if known is None:
-        out.print("How accurate would it be? Say about how many units there are: --units 4000.")
+        out.print("How accurate would it be? Say about how many units there are: --n-units 4000.")
         return
     _forecasts(study, planned, known, half_width, quantity, repeats, plot)
 

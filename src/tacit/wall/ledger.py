@@ -19,10 +19,10 @@ from typing import Any
 
 from tacit.accounting.filters import BASIC, accountant, check_charge
 from tacit.spec.budget import Budget
-from tacit.spec.certificate import Charge, LedgerMark, Stored
-from tacit.spec.errors import LedgerError, OverBudgetError
+from tacit.spec.certificate import Certificate, Charge, LedgerMark, Stored
+from tacit.spec.errors import LedgerError, NameTakenError, OverBudgetError
 from tacit.spec.schema import Schema
-from tacit.spec.schema_changes import changed_since, schema_changes
+from tacit.spec.schema_changes import assumed_of_changes, changed_since, schema_changes
 from tacit.wall.chain import Answered, Chain, digest, link
 from tacit.wall.store import Store
 
@@ -82,11 +82,11 @@ class Ledger:
         with self._store.session("BEGIN", _LOOKED) as connection:
             return self._advance(connection)
 
-    def entries(self) -> list[dict[str, Any]]:
-        """All entries, after checking the chain."""
+    def entries(self, after: int = 0) -> list[dict[str, Any]]:
+        """All entries, or those after one, after checking the chain."""
         with self._store.session("BEGIN", _LOOKED) as connection:
             self._advance(connection)
-            rows = connection.execute(_ALL_AFTER, (0,)).fetchall()
+            rows = connection.execute(_ALL_AFTER, (after,)).fetchall()
         return [{"entry": seq, **json.loads(body), "hash": hash_} for seq, body, hash_ in rows]
 
     def verify(self, mark: LedgerMark | None = None) -> Chain:
@@ -135,7 +135,7 @@ class Ledger:
             if name is not None and claim is not None:
                 if claim.question != question:
                     since = changed_since(chain.changes, claim.mark.entry, new)
-                    raise LedgerError(
+                    raise NameTakenError(
                         f"The name {name!r} was used for a different question: choose another. "
                         f"{_UNPAID}{since}"
                     )
@@ -187,10 +187,28 @@ class Ledger:
     def path(self) -> Path | None:
         return self._store.path if self.durable else None
 
-    @property
-    def schema_entries(self) -> tuple[int, ...]:
-        """The entries, as far as they were read, that changed the schema."""
-        return tuple(self._chain.changes)
+    def certificate(
+        self,
+        schema: Schema,
+        cost: Budget,
+        accountant: str,
+        events: tuple[dict[str, Any], ...],
+        mark: LedgerMark,
+    ) -> Certificate:
+        """What was charged for, at what cost, for whom and under which assumptions."""
+        assumptions = assumed_of_changes(tuple(self._chain.changes))
+        if not self.durable:
+            assumptions.append("the ledger is in memory: what was spent before is not known")
+        return Certificate(
+            unit=schema.protects,
+            neighbours=schema.neighbours,
+            epsilon=cost.epsilon,
+            delta=cost.delta,
+            accountant=accountant,
+            events=events,
+            assumptions=tuple(assumptions),
+            ledger=mark,
+        )
 
     def _changes(self, chain: Chain) -> tuple[str, ...]:
         """What the schema of this process changes of the one in force."""

@@ -7,8 +7,8 @@ import pytest
 
 import tacit
 from tacit.sources.data import open_data
+from tacit.sources.loaded import Loaded
 from tacit.wall.steps import programs, sums
-from tacit.wall.steps.lease import Loaded
 from tacit.wall.steps.sums import resolve_sum
 from tests.wall.steps.test_sums import dense, schema, table
 

@@ -16,9 +16,9 @@ import pytest
 
 import tacit
 from tacit.sources import workers as _workers
+from tacit.sources.loaded import Loaded
 from tacit.sources.workers import LOST, Shards, Worker, Workers
 from tacit.wall.steps import sums
-from tacit.wall.steps.lease import Loaded
 from tests.wall.steps.test_sums import CASES, NAMES, PROGRAM, loaded, schema, table
 
 SourceError = tacit.errors.SourceError
@@ -207,7 +207,7 @@ def test_a_killed_worker_costs_a_step_and_a_rerun_by_name_goes_on(tmp_path, two)
     def wall():
         budget, ledger = tacit.Budget(9, 1e-3), tmp_path / "people.ledger"
         found = tacit.Wall(table(300), schema(), budget=budget, ledger=ledger)
-        found._workers = two
+        found._leases._workers = two
         return found
 
     home = wall()

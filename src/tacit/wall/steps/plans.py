@@ -1,14 +1,91 @@
-"""Checks of a plan before it is charged, and the facts of its steps."""
+"""Plans: checked, paid for at once, and the leases that answer their steps."""
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Callable
 from typing import Any
 
-from tacit.spec.errors import BudgetError, QueryError
-from tacit.spec.mechanisms import Exponential, Gaussian, Laplace
+from tacit.accounting import plan_epsilon
+from tacit.sources.data import AnySource, check_header
+from tacit.sources.loaded import Loaded
+from tacit.sources.workers import Workers
+from tacit.spec.budget import Budget, round_up
+from tacit.spec.errors import BudgetError, LedgerError, QueryError
+from tacit.spec.mechanisms import Exact, Exponential, Gaussian, Laplace
 from tacit.spec.plan import Plan, WithoutReplacement
 from tacit.spec.schema import Schema
+from tacit.spec.wire import digest
 from tacit.wall.answers import Answers
+from tacit.wall.ledger import Ledger
+from tacit.wall.noise import os_entropy
+from tacit.wall.steps.kept import AnswerStore, KeptLease
+from tacit.wall.steps.lease import Lease
+
+
+class Leases:
+    """The leases of one wall, which share what they read while any of them is alive."""
+
+    def __init__(
+        self,
+        source: AnySource,
+        schema: Schema,
+        answers: Answers,
+        ledger: Ledger,
+        workers: int | str | None = None,
+    ) -> None:
+        self._workers = None if workers is None else Workers(workers)
+        self._source, self._schema, self._answers = source, schema, answers
+        self._ledger, self._store = ledger, AnswerStore(ledger.path)
+        self._loaded: Callable[[], Loaded | None] = lambda: None
+
+    def prepay(
+        self, plan: Plan, name: str | None, units: Callable[[], int | None]
+    ) -> Lease | KeptLease:
+        """`Wall.prepay`; `units` counts them, for a plan that says how many there are."""
+        check_plan(plan, self._schema, self._answers)
+        if any(isinstance(steps.mechanism, Exact) for steps in plan.steps):
+            raise BudgetError("Exact() adds no noise: only tacit.Public accepts it.")
+        sampled = [steps.sampling for steps in plan.steps]
+        known = {each.population for each in sampled if isinstance(each, WithoutReplacement)}
+        if known and (wrong := known - {n := units()}):
+            raise BudgetError(
+                f"The plan is for a population of {min(wrong)} units, and there are {n}. "
+                "Nothing was charged."
+            )
+        spent, accountant = plan_epsilon(plan, self._schema.neighbours)
+        cost = Budget(round_up(max(spent, 1e-9)), plan.delta)
+        event = {"plan": plan.to_dict()}
+        question = digest([event, str(cost)])
+        check_header(self._source)
+        if name is not None:
+            self._store.ready()
+        # proof: charge-then-read
+        charge = self._ledger.charge(cost, event, name, question, takeover=True)
+        certificate = self._ledger.certificate(
+            self._schema, cost, accountant, plan_events(plan), charge.mark
+        )
+
+        def lease(used: int) -> Lease:
+            return Lease(plan, self._answers, self._rows(), certificate, os_entropy, used)
+
+        if name is None:
+            return lease(0)
+        # proof: replay. Answers may be out that were in a file which is gone, or was made anew.
+        begun = self._store.begin(charge.mark.head)
+        if begun != (charge.opened or self._ledger.open_lease(name, begun)):
+            raise LedgerError(
+                f"The answers that were given under the name {name!r} are gone from "
+                f"{self._store.path}: choose another name. Nothing was read or charged."
+            )
+        return KeptLease(plan, certificate, self._store, begun, name, self._schema, lease)
+
+    def _rows(self) -> Loaded:
+        loaded = self._loaded()
+        if loaded is None:
+            loaded = Loaded(self._source, self._schema, self._workers)
+            self._loaded = weakref.ref(loaded)
+        return loaded
 
 
 def plan_events(plan: Plan) -> tuple[dict[str, Any], ...]:
@@ -40,14 +117,3 @@ def check_plan(plan: Plan, schema: Schema, answers: Answers) -> None:
                 "WithoutReplacement needs the number of units, which is secret under "
                 "add_remove: sample with tacit.subsampling.Poisson(rate)."
             )
-
-
-def check_population(plan: Plan, units: int | None) -> None:
-    """Refuse a plan for another number of units than there are, which is public here."""
-    for steps in plan.steps:
-        match steps.sampling:
-            case WithoutReplacement(population=population) if population != units:
-                raise BudgetError(
-                    f"The plan is for a population of {population} units, and there are {units}. "
-                    "Nothing was charged."
-                )

@@ -82,7 +82,7 @@ class BoundedSums:
         many = self.schema.neighbours == "replace_one" and len(units) >= MANY
         width = self.bounds[0].shape[-1]
         step = Step(self.query.kernel, self.state, limits_of(self.bounds, noise), width, many)
-        if isinstance(data, Shards):
+        if isinstance(data, Shards):  # proof: workers
             return data.start(summed, units, step)
         return _begun(data, units, step)
 
@@ -102,7 +102,7 @@ class Step(NamedTuple):
 
 
 def summed(data: Data, units: np.ndarray, step: Step) -> np.ndarray:
-    """The sum over some units, in a worker: its copies of arrays are those of the wall."""
+    """The sum over some units, in a worker, which cannot write to what it was sent either."""
     state, limits = tuple(map(np.array, step.state)), step.limits.copy()
     for array in (*state, limits):
         array.setflags(write=False)
