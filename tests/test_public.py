@@ -64,6 +64,7 @@ def test_what_is_at_the_top():
             "SGLD",
             "Schema",
             "SigmoidBeliefNetwork",
+            "Table",
             "TacitError",
             "Time",
             "Tokens",

@@ -48,6 +48,7 @@ if TYPE_CHECKING:  # for editors and type checkers; at run time see `__getattr__
     from tacit.spec.mechanisms import Exact, Gaussian, Laplace
     from tacit.spec.release import Release
     from tacit.spec.schema import Schema
+    from tacit.spec.table import Table
     from tacit.wall import Ledger, Wall
 
 __version__ = version("tacit")
@@ -90,6 +91,7 @@ __all__ = [
     "Release",
     "Schema",
     "SigmoidBeliefNetwork",
+    "Table",
     "TacitError",
     "Time",
     "Tokens",
@@ -118,6 +120,7 @@ _HOMES = {
     "tacit.spec.mechanisms": ("Exact", "Gaussian", "Laplace"),
     "tacit.spec.release": ("Release",),
     "tacit.spec.schema": ("Schema",),
+    "tacit.spec.table": ("Table",),
     "tacit.wall": ("Ledger", "Wall"),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}

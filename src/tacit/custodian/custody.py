@@ -21,6 +21,7 @@ from tacit.spec.checks import number, one_of, whole_number
 from tacit.spec.csv_file import CSV
 from tacit.spec.errors import StudyError
 from tacit.spec.schema import Schema
+from tacit.spec.table import Table
 from tacit.study.tables import HOW_TO_READ, check_table, schema_of, source_of
 
 TIERS = ("statistics", "steps", "draws")
@@ -130,7 +131,7 @@ class DataSet:
     """A data set as its worker knows it. `environment` names variables that it alone is given."""
 
     offer: Offer
-    source: Path | CSV = field(repr=False)
+    source: Path | CSV | Table = field(repr=False)
     ledger: Path = field(repr=False)
     environment: tuple[str, ...] = ()
     user: str | None = None

@@ -31,6 +31,7 @@ from tacit.spec.protocols import Releaser
 from tacit.spec.release import Release
 from tacit.spec.sampling import Sampling, SamplingOptions
 from tacit.spec.schema import Schema
+from tacit.spec.table import Table
 from tacit.study.tables import EXAMPLES, HOW_TO_READ, check_table, schema_of, source_of
 
 _KNOWN: Mapping[str, Mapping[str, Any]] = {
@@ -67,7 +68,7 @@ class Study:
     `tacit plan`: public guesses. `composition` is how the ledger adds up.
     """
 
-    source: Path | CSV
+    source: Path | CSV | Table
     ledger: Path
     schema: Schema
     budget: Budget
@@ -117,6 +118,15 @@ class Study:
             output=where / Path(str(folder)).expanduser() / path.stem,
             planning=_planning(facts.get("plan", {}), where),
         )
+
+    @property
+    def called(self) -> str:
+        """What the data are called, without where they are."""
+        match self.source:
+            case Table(name=name):
+                return name
+            case CSV(path=path) | (Path() as path):
+                return Path(path).name
 
     def analysis(self, name: str | None) -> Analysis:
         """The analysis of this name; None will do for the only one."""

@@ -12,6 +12,7 @@ from tacit.spec.columns import column_from_dict
 from tacit.spec.csv_file import CSV
 from tacit.spec.errors import StudyError
 from tacit.spec.schema import Schema
+from tacit.spec.table import Table
 
 EXAMPLES = {  # what to write where a part is missing
     "analysis": (
@@ -19,13 +20,18 @@ EXAMPLES = {  # what to write where a part is missing
         "of the model and how = { epsilon = 0.5 }."
     ),
 }
-HOW_TO_READ = ("encoding", "separator", "decimal")
+HOW_TO_READ = ("encoding", "separator", "decimal", "table", "version")
 
 
-def source_of(where: Path, facts: Mapping[str, Any]) -> Path | CSV:
-    """The file of the data, with what is said of its encoding, separator and decimal sign."""
-    path = where / Path(str(facts["source"])).expanduser()
+def source_of(where: Path, facts: Mapping[str, Any]) -> Path | CSV | Table:
+    """An engine's table, or a file and how its encoding, separator and decimal sign are read."""
     how = {key: facts[key] for key in HOW_TO_READ if key in facts}
+    if {"table", "version"} & set(how):
+        name, version = how.pop("table", ""), how.pop("version", None)
+        if how:
+            raise StudyError(f"Expected no {', '.join(how)} beside table, only beside a CSV.")
+        return Table(str(facts["source"]), name, version).beside(where)
+    path = where / Path(str(facts["source"])).expanduser()
     return CSV(path, **how) if how else path
 
 
