@@ -183,6 +183,18 @@ class Ledger:
                 self._append(connection, {"kind": "opened", "name": name, "begun": begun})
             return claim.opened or begun
 
+    def answer(self, name: str) -> Stored | None:
+        """What is stored under a name."""
+        with self._store.session("BEGIN", _LOOKED) as connection:
+            return self._stored(connection, self._advance(connection), name)
+
+    def approve(self, question: str, cost: Budget, by: str, reason: str) -> None:
+        """Write down that a question may cost more than a custodian's policy allows."""
+        with self._transaction("Nothing was approved.") as connection:
+            self._advance(connection)
+            facts = {"question": question, "by": by, "reason": reason, **cost.texts}
+            self._append(connection, {"kind": "approved", **facts})
+
     @property
     def path(self) -> Path | None:
         return self._store.path if self.durable else None
