@@ -55,6 +55,9 @@ class Wall:
         How releases add up. "basic": epsilons and deltas. Filters for many releases, which need a
         delta: "gdp" (of mu^2: best where noise is Gaussian) and "rdp" (of Renyi divergences at one
         order). Pinned in the ledger.
+    workers
+        Who computes the steps of leases: processes on a cluster of Ray that is the custodian's own,
+        by its address ("ray://host:port"), or so many on this machine. Default: threads.
 
     Formal guarantee: all releases together are (epsilon, delta)-differentially private for the
     schema's unit and relation, where (epsilon, delta) is the budget, however adaptively they were
@@ -71,6 +74,7 @@ class Wall:
         owners: Any = None,
         allow: Sequence[str] = TIERS,
         composition: CompositionName = "basic",
+        workers: int | str | None = None,
     ) -> None:
         if not isinstance(schema, Schema):
             raise SchemaError("Expected a schema: Wall(source, tacit.Schema(...), ...).")
@@ -84,7 +88,7 @@ class Wall:
         self._source = open_data(source, schema, owners)
         self._schema = schema
         self._ledger = Ledger(ledger)
-        self._leases = Leases(self._source, schema, self._answers, self._ledger)
+        self._leases = Leases(self._source, schema, self._answers, self._ledger, workers)
         terms = {"allow": list(self._answers.allow), "composition": composition}  # proof: tiers
         self._ledger.open({**protected(schema), **terms}, budget, schema)
 

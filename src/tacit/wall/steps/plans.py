@@ -8,6 +8,8 @@ from typing import Any
 
 from tacit.accounting import plan_epsilon
 from tacit.sources.data import AnySource, check_header
+from tacit.sources.loaded import Loaded
+from tacit.sources.workers import Workers
 from tacit.spec.budget import Budget, round_up
 from tacit.spec.errors import BudgetError, LedgerError, QueryError
 from tacit.spec.mechanisms import Exact, Exponential, Gaussian, Laplace
@@ -18,13 +20,21 @@ from tacit.wall.answers import Answers
 from tacit.wall.ledger import Ledger
 from tacit.wall.noise import os_entropy
 from tacit.wall.steps.kept import AnswerStore, KeptLease
-from tacit.wall.steps.lease import Lease, Loaded
+from tacit.wall.steps.lease import Lease
 
 
 class Leases:
     """The leases of one wall, which share what they read while any of them is alive."""
 
-    def __init__(self, source: AnySource, schema: Schema, answers: Answers, ledger: Ledger) -> None:
+    def __init__(
+        self,
+        source: AnySource,
+        schema: Schema,
+        answers: Answers,
+        ledger: Ledger,
+        workers: int | str | None = None,
+    ) -> None:
+        self._workers = None if workers is None else Workers(workers)
         self._source, self._schema, self._answers = source, schema, answers
         self._ledger, self._store = ledger, AnswerStore(ledger.path)
         self._loaded: Callable[[], Loaded | None] = lambda: None
@@ -74,7 +84,7 @@ class Leases:
     def _rows(self) -> Loaded:
         loaded = self._loaded()
         if loaded is None:
-            loaded = Loaded(self._source, self._schema)
+            loaded = Loaded(self._source, self._schema, self._workers)
             self._loaded = weakref.ref(loaded)
         return loaded
 
