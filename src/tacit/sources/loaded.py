@@ -51,3 +51,19 @@ class Loaded:
         if key not in self._read:
             self._read[key] = read()
         return self._read[key]
+
+
+class Readings:
+    """What the leases of one wall have read, which they share while any of them is alive."""
+
+    def __init__(self, source: AnySource, schema: Schema, workers: int | str | None) -> None:
+        self.source, self.schema = source, schema
+        self.workers = None if workers is None else Workers(workers)
+        self._latest: Callable[[], Loaded | None] = lambda: None
+
+    def loaded(self) -> Loaded:
+        found = self._latest()
+        if found is None:
+            found = Loaded(self.source, self.schema, self.workers)
+            self._latest = weakref.ref(found)
+        return found

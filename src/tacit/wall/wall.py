@@ -11,6 +11,7 @@ import numpy as np
 
 from tacit.accounting.filters import CompositionName
 from tacit.sources.data import check_header, open_data, protected, units_of_data
+from tacit.sources.loaded import Readings
 from tacit.spec.budget import Budget, Left
 from tacit.spec.certificate import Stored
 from tacit.spec.errors import BudgetError, LedgerError, QueryError, SchemaError
@@ -88,7 +89,8 @@ class Wall:
         self._source = open_data(source, schema, owners)
         self._schema = schema
         self._ledger = Ledger(ledger)
-        self._leases = Leases(self._source, schema, self._answers, self._ledger, workers)
+        readings = Readings(self._source, schema, workers)
+        self._leases = Leases(readings, self._answers, self._ledger)
         terms = {"allow": list(self._answers.allow), "composition": composition}  # proof: tiers
         self._ledger.open({**protected(schema), **terms}, budget, schema)
 

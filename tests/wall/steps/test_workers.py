@@ -207,7 +207,7 @@ def test_a_killed_worker_costs_a_step_and_a_rerun_by_name_goes_on(tmp_path, two)
     def wall():
         budget, ledger = tacit.Budget(9, 1e-3), tmp_path / "people.ledger"
         found = tacit.Wall(table(300), schema(), budget=budget, ledger=ledger)
-        found._leases._workers = two
+        found._leases._readings.workers = two
         return found
 
     home = wall()
