@@ -32,6 +32,7 @@ from tacit.spec.protocols import Releaser
 from tacit.spec.release import Release
 from tacit.spec.sampling import Sampling, SamplingOptions
 from tacit.spec.schema import Schema
+from tacit.stores.store import located
 
 _KNOWN: Mapping[str, Mapping[str, Any]] = {
     "mechanism": {each.__name__: each for each in ADDITIVE},
@@ -75,7 +76,7 @@ class Study:
     """
 
     source: Path | CSV
-    ledger: Path
+    ledger: str
     schema: Schema
     budget: Budget
     analyses: tuple[Analysis, ...]
@@ -114,7 +115,7 @@ class Study:
             raise StudyError("Expected each [[analysis]] to have its own name.")
         return cls(
             source=_source(where, facts["data"]),
-            ledger=where / Path(str(facts["data"]["ledger"])).expanduser(),
+            ledger=located(str(facts["data"]["ledger"]), where),
             schema=_schema(facts["schema"]),
             budget=Budget(facts["budget"]["epsilon"], facts["budget"].get("delta", 0)),
             composition=facts["budget"].get("composition", "basic"),
