@@ -11,6 +11,7 @@ import tacit
 from tacit.datasets import write_demo
 from tacit.wall.statistics.counts import CountsAnswer
 from tests.conftest import SMOKERS, smoking, without_note
+from tests.postgres import LEDGERS
 
 pg = pytest.importorskip("tacit.stores.postgres", exc_type=tacit.errors.LedgerError)
 
@@ -26,13 +27,19 @@ def kinds(address):
 
 
 @pytest.fixture
-def ledger(postgres):
+def ledger(postgres, monkeypatch):
+    monkeypatch.setenv("PGPASSWORD", LEDGERS)
     return postgres.ledger()
 
 
+def database_of(address):
+    return address.split("#")[0].rsplit("/", 1)[1]
+
+
 def run(postgres, address, statements):
-    for statement in statements.split(";"):
-        postgres.execute(f"SET search_path = visits; {statement}", address.split("#")[0])
+    """Statements of the server's owner, beside a ledger's back."""
+    given = ("SET search_path = visits", *statements.split(";"))
+    return postgres.run(*given, database=database_of(address))
 
 
 # The address
@@ -75,8 +82,8 @@ def test_no_secret_and_no_host_is_shown(postgres, ledger, monkeypatch):
     shown.append(json.dumps(tacit.Ledger(ledger).entries()))
     for address, password in (
         (ledger, "wrong"),
-        (ledger.replace("/db", "/none"), postgres.password),
-        (ledger.replace(str(postgres.port), "1"), postgres.password),
+        (ledger.replace("/ledger", "/none"), LEDGERS),
+        (ledger.replace(str(postgres.port), "1"), LEDGERS),
     ):
         monkeypatch.setenv("PGPASSWORD", password)
         with pytest.raises(tacit.errors.LedgerError, match="check its address, user") as caught:
@@ -85,7 +92,7 @@ def test_no_secret_and_no_host_is_shown(postgres, ledger, monkeypatch):
         assert caught.value.__context__ is None
         shown.append(str(caught.value))
     for text in shown:
-        assert postgres.password not in text
+        assert LEDGERS not in text
         assert "127.0.0.1" not in text
         assert str(postgres.port) not in text
     with pytest.raises(TypeError, match="cannot be copied"):
@@ -216,8 +223,7 @@ def test_a_fork_leaves_its_parents_connection_alone(ledger):
 
 def test_a_charge_outlives_a_crash_of_the_server(postgres, ledger):
     """Whatever the database says of commits; the wall that was open goes on."""
-    name = ledger.split("#")[0].rsplit("/", 1)[1]
-    postgres.execute(f"ALTER DATABASE {name} SET synchronous_commit = off")
+    postgres.run(f"ALTER DATABASE {database_of(ledger)} SET synchronous_commit = off")
     wall = make_wall(ledger)
     mark = wall.release(QUERY, tacit.Laplace("0.1")).certificate.ledger
     postgres.stop("immediate")
@@ -229,15 +235,15 @@ def test_a_charge_outlives_a_crash_of_the_server(postgres, ledger):
 
 def test_a_commit_that_is_not_waited_for_is_lost_in_such_a_crash(postgres, ledger, monkeypatch):
     """The broken twin of the test above."""
-    postgres.execute("ALTER SYSTEM SET wal_writer_delay = '10s'")
-    postgres.execute("SELECT pg_reload_conf()")
+    postgres.run("ALTER SYSTEM SET wal_writer_delay = '10s'")
+    postgres.run("SELECT pg_reload_conf()")
     wall = make_wall(ledger)
     monkeypatch.setattr(pg, "_WRITE", pg._WRITE.replace("commit = on", "commit = off"))
     wall.release(QUERY, tacit.Laplace("0.1"))
     postgres.stop("immediate")
     postgres.start()
-    postgres.execute("ALTER SYSTEM RESET wal_writer_delay")
-    postgres.execute("SELECT pg_reload_conf()")
+    postgres.run("ALTER SYSTEM RESET wal_writer_delay")
+    postgres.run("SELECT pg_reload_conf()")
     assert kinds(ledger) == ["created"]
     with pytest.raises(tacit.errors.LedgerError, match="cut or rolled back"):
         wall.release(QUERY, tacit.Laplace("0.1"))
@@ -259,8 +265,8 @@ def test_a_server_that_may_lose_what_it_confirms_is_refused(postgres, ledger, se
 
 
 def _end_connections(postgres, ledger):
-    name = ledger.split("#")[0].rsplit("/", 1)[1]
-    postgres.execute(
+    name = database_of(ledger)
+    postgres.run(
         f"SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = '{name}'"
     )
 
@@ -323,7 +329,7 @@ def test_an_answer_that_cannot_be_stored_is_in_no_error(postgres, ledger):
 
 def test_who_may_only_read_sees_the_ledger_and_spends_nothing(postgres, ledger):
     make_wall(ledger)
-    postgres.execute(f"CREATE ROLE reader LOGIN PASSWORD '{postgres.password}'")
+    postgres.run(f"CREATE ROLE reader LOGIN PASSWORD '{LEDGERS}'")
     run(postgres, ledger, "GRANT USAGE ON SCHEMA visits TO reader")
     run(postgres, ledger, "GRANT SELECT ON ALL TABLES IN SCHEMA visits TO reader")
     reading = ledger.replace("//tacit@", "//reader@")
@@ -333,11 +339,11 @@ def test_who_may_only_read_sees_the_ledger_and_spends_nothing(postgres, ledger):
 
 
 def test_a_schema_that_an_administrator_made_will_do(postgres, ledger):
-    postgres.execute(f"CREATE ROLE owner LOGIN PASSWORD '{postgres.password}'")
+    postgres.run(f"CREATE ROLE owner LOGIN PASSWORD '{LEDGERS}'")
     address = ledger.replace("//tacit@", "//owner@")
     with pytest.raises(tacit.errors.LedgerError, match="not writable for this user"):
         make_wall(address)
-    postgres.execute("CREATE SCHEMA visits AUTHORIZATION owner", ledger.split("#")[0])
+    postgres.run("CREATE SCHEMA visits AUTHORIZATION owner", database=database_of(ledger))
     make_wall(address).release(QUERY, tacit.Laplace(0.1))
     assert kinds(address) == ["created", "charge"]
 

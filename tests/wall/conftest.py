@@ -2,10 +2,13 @@
 
 import pytest
 
+from tests.postgres import LEDGERS
+
 
 @pytest.fixture(params=["file", "postgresql"])
-def place(request, tmp_path):
+def place(request, tmp_path, monkeypatch):
     """The address of a ledger that is not made yet."""
     if request.param == "file":
         return tmp_path / "visits.ledger"
+    monkeypatch.setenv("PGPASSWORD", LEDGERS)
     return request.getfixturevalue("postgres").ledger()

@@ -199,8 +199,7 @@ def _write_report(study: Study, fitted: Mapping[str, Posterior], ledger: Ledger)
         if name in fitted or path.exists()
     }
     page = study.output / "report.html"
-    table = study.source if isinstance(study.source, Path) else Path(study.source.path)
-    report.write(page, found, title=f"Results from {table.name}", ledger=ledger)
+    report.write(page, found, title=f"Results from {study.called}", ledger=ledger)
     return page
 
 

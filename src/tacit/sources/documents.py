@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.sparse import csr_matrix
@@ -55,6 +55,7 @@ class DocumentSource:
     owners: Any = field(repr=False)
     column: Tokens
     most: int
+    declared: ClassVar[dict[str, Any]] = {}  # what a table would call its version
 
     def snapshot(self) -> nullcontext[DocumentSource]:
         """The matrix itself, which has one version."""

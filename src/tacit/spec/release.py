@@ -278,9 +278,10 @@ class Release:
     __hash__ = None  # type: ignore[assignment]
 
     def to_dict(self) -> dict[str, Any]:
-        return {"format": _FORMAT, "integers": [int(i) for i in self.integers], **self._header()}
+        return {"format": _FORMAT, "integers": [int(i) for i in self.integers], **self.header()}
 
-    def _header(self) -> dict[str, Any]:
+    def header(self) -> dict[str, Any]:
+        """Everything but the numbers."""
         names = ("noise", "n", "blocks", "query", "schema", "certificate", "analysis")
         return {name: plain(getattr(self, name)) for name in names}
 
@@ -289,8 +290,18 @@ class Release:
         with reading("release"):
             if facts["format"] != _FORMAT:
                 raise FileError(f"Expected format {_FORMAT}, got {facts['format']!r}.")
+            schema = Schema.from_dict(facts["schema"])
+            query = query_from_dict(facts["query"])
+            return cls.from_header(facts, facts["integers"], schema, query)
+
+    @classmethod
+    def from_header(
+        cls, facts: Mapping[str, Any], integers: Any, schema: Schema, query: Query
+    ) -> Release:
+        """A release from its `header`, its numbers, and the schema and query that one has."""
+        with reading("release"):
             blocks = tuple(_block(b) for b in facts["blocks"])
-            integers = _whole(facts["integers"])
+            integers = _whole(integers)
             sized = integers.shape == (sum(block.size for block in blocks),)
             if not sized or len(facts["noise"]) != len(blocks):
                 raise FileError("This release does not hold as many numbers as it says.")
@@ -299,8 +310,8 @@ class Release:
                 blocks=blocks,
                 noise=tuple(_law(law) for law in facts["noise"]),
                 n=facts["n"],
-                schema=Schema.from_dict(facts["schema"]),
-                query=query_from_dict(facts["query"]),
+                schema=schema,
+                query=query,
                 certificate=Certificate.from_dict(facts["certificate"]),
                 analysis=None if facts["analysis"] is None else {**facts["analysis"]},
             )
@@ -320,7 +331,7 @@ class Release:
         """Write JSON, or a compressed npz where the name ends in `.npz`. No pickle."""
         path = Path(path)
         if path.suffix == ".npz":
-            header = to_json({"format": _FORMAT, **self._header()})
+            header = to_json({"format": _FORMAT, **self.header()})
             encoded = np.frombuffer(header.encode(), "u1")
             np.savez_compressed(path, integers=self.integers, header=encoded)
         else:

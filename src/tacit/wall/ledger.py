@@ -18,7 +18,7 @@ from typing import Any
 from tacit.accounting.filters import BASIC, accountant, check_charge
 from tacit.spec.budget import Budget
 from tacit.spec.certificate import Certificate, Charge, LedgerMark, Stored
-from tacit.spec.errors import LedgerError, OverBudgetError
+from tacit.spec.errors import LedgerError, NameTakenError, OverBudgetError
 from tacit.spec.schema import Schema
 from tacit.spec.schema_changes import assumed_of_changes, changed_since, schema_changes
 from tacit.stores.store import Session
@@ -77,11 +77,11 @@ class Ledger:
         with self.store.session(_LOOKED, write=False) as session:
             return self._advance(session)
 
-    def entries(self) -> list[dict[str, Any]]:
-        """All entries, after checking the chain."""
+    def entries(self, after: int = 0) -> list[dict[str, Any]]:
+        """All entries, or those after one, after checking the chain."""
         with self.store.session(_LOOKED, write=False) as session:
             self._advance(session)
-            rows = session.execute(_ALL_AFTER, (0,)).fetchall()
+            rows = session.execute(_ALL_AFTER, (after,)).fetchall()
         return [{"entry": seq, **json.loads(body), "hash": hash_} for seq, body, hash_ in rows]
 
     def verify(self, mark: LedgerMark | None = None) -> Chain:
@@ -130,7 +130,7 @@ class Ledger:
             if name is not None and claim is not None:
                 if claim.question != question:
                     since = changed_since(chain.changes, claim.mark.entry, new)
-                    raise LedgerError(
+                    raise NameTakenError(
                         f"The name {name!r} was used for a different question: choose another. "
                         f"{_UNPAID}{since}"
                     )

@@ -36,8 +36,8 @@ class Wall:
     Parameters
     ----------
     source
-        A CSV or Parquet path, a pandas, polars or pyarrow table, a dict of arrays, a DuckDB
-        table of Ibis, or a sparse matrix of documents by words.
+        A CSV or Parquet path, a pandas, polars or pyarrow table, a dict of arrays, a
+        `tacit.Table` of an engine, or a sparse matrix of documents by words.
     schema
         What is public about it, and who is protected.
     budget
@@ -127,6 +127,7 @@ class Wall:
         # proof: charge-then-read. Durable before the next line; never undone.
         question = digest([event, str(cost), asked_of(query, self._schema)])
         facts = calibration.recorded(event)
+        facts |= self._source.declared
         charge = self._ledger.charge(cost, facts, name, question, takeover=True)
         if charge.stored is not None:
             return _replayed(charge.stored)

@@ -24,7 +24,7 @@ import numpy as np
 
 from tacit.spec.certificate import Certificate
 from tacit.spec.checks import whole_number
-from tacit.spec.errors import BudgetError, LedgerError, ReplacedError
+from tacit.spec.errors import BudgetError, LedgerError, NameTakenError, ReplacedError
 from tacit.spec.plan import Plan
 from tacit.spec.queries import Query, asked_of, columns_of
 from tacit.spec.release import Release
@@ -81,7 +81,7 @@ class StoredAnswer(NamedTuple):
             raise LedgerError(f"The stored answers of {name!r} were changed. Nothing was read.")
         # proof: replay. What is handed out is what was handed out before, or nothing.
         if question is not None and self.question != question:
-            raise LedgerError(
+            raise NameTakenError(
                 f"The name {name!r} was used for a different question, or its columns have changed "
                 "in the schema (see 'tacit ledger show'): choose another. "
                 "No data were read and no budget was spent."
@@ -204,6 +204,11 @@ class KeptLease:
     @property
     def steps_left(self) -> int:
         return self.plan.count - self._used
+
+    def seek(self, step: int) -> None:
+        """Go to a step, answered or not: it is the next, as in a new run under the name."""
+        with self._lock:
+            self._used = whole_number(step, "step", least=0, most=self.plan.count)
 
     @without_locals
     def release(self, query: Query) -> Release:

@@ -51,7 +51,8 @@ class Leases:
         if name is not None:
             self._kept.ready()
         # proof: charge-then-read
-        charge = self._ledger.charge(cost, event, name, question, takeover=True)
+        facts = {**event, **self._source.declared}
+        charge = self._ledger.charge(cost, facts, name, question, takeover=True)
         certificate = self._ledger.certificate(
             self._schema, cost, accountant, plan_events(plan), charge.mark
         )
