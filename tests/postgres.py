@@ -62,8 +62,6 @@ class Server:
     def ledger(self) -> str:
         """The address of a ledger that is not made yet, in a database of its owner's."""
         name = f"ledger{next(self._made)}"
-        if not self.run("SELECT FROM pg_roles WHERE rolname = 'tacit'"):
-            self.run(f"CREATE ROLE tacit LOGIN PASSWORD '{LEDGERS}'")
         self.run(f"CREATE DATABASE {name} OWNER tacit")
         return f"postgresql://tacit@127.0.0.1:{self.port}/{name}#visits"
 
@@ -103,6 +101,7 @@ def postgres() -> Iterator[Server]:
     hosts = ("-A", "trust", "--auth-host=scram-sha-256")
     server.call("initdb", "-U", "postgres", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync", *hosts)
     server.start()
+    server.run(f"CREATE ROLE tacit LOGIN PASSWORD '{LEDGERS}'")
     try:
         yield server
     finally:
