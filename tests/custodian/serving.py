@@ -97,22 +97,22 @@ def started(path: Path, *options: str, port: int | None = None) -> Serving:
     if found is None:
         process.kill()
         process.wait()
+        process.stdout.close()
         raise RuntimeError(line)
     return Serving(path, process, found[0])
 
 
 def first_line(process: subprocess.Popen, seconds: float = 120) -> str:
     """What it prints first; all that it says, if it ends."""
-    selector = selectors.DefaultSelector()
-    selector.register(process.stdout, selectors.EVENT_READ)
-    until = time.monotonic() + seconds
-    said = ""
-    while time.monotonic() < until and "Serving" not in said:
-        if selector.select(1.0):
-            line = process.stdout.readline()
-            said += line
-            if not line:
-                break
+    until, said = time.monotonic() + seconds, ""
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ)
+        while time.monotonic() < until and "Serving" not in said:
+            if selector.select(1.0):
+                line = process.stdout.readline()
+                said += line
+                if not line:
+                    break
     return said
 
 

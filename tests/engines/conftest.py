@@ -31,6 +31,7 @@ def spark() -> Iterator[Any]:
         session = (
             sql.SparkSession.builder.master("local[2]")
             .config("spark.ui.enabled", "false")
+            .config("spark.ui.showConsoleProgress", "false")
             .config("spark.sql.shuffle.partitions", "2")
             .config("spark.sql.warehouse.dir", folder)
             .config("spark.driver.bindAddress", "127.0.0.1")

@@ -128,6 +128,41 @@ def list_(path: Where) -> None:
 
 
 @app.command()
+def requests(path: Where) -> None:
+    """List the questions that cost more than the policy allows and wait for a decision."""
+    found = _accounts(path).requests()
+    for each in found:
+        out.print(
+            f"{each.question[:12]}  {each.time}  {each.account} asks {each.dataset} for "
+            f"{each.cost} as {each.name!r}"
+        )
+    if not found:
+        out.print("Nothing waits for a decision.")
+
+
+@app.command()
+def approve(
+    path: Where,
+    question: Annotated[str, typer.Argument(help="As tacit custody requests shows it.")],
+    by: Annotated[str, typer.Option(help="Who decides; it stays in the ledger.")],
+    reason: Annotated[str, typer.Option(help="Why; it stays in the ledger.")],
+) -> None:
+    """Let one question cost more than the policy allows, never more than the budget."""
+    from tacit.spec.errors import StudyError
+    from tacit.wall import Ledger
+
+    accounts = _accounts(path)
+    found = [each for each in accounts.requests() if each.question.startswith(question)]
+    if len(found) != 1:
+        raise StudyError(f"Expected one question that waits, {len(found)} begin so.")
+    (one,) = found
+    (of,) = (each for each in _custody(path).datasets if each.name == one.dataset)
+    Ledger(of.ledger).approve(one.question, one.cost, by, reason)
+    accounts.decided(one)
+    out.print(f"{one.account} may ask {one.dataset} for {one.cost} as {one.name!r}, once.")
+
+
+@app.command()
 def resume(
     path: Where, dataset: Annotated[str, typer.Argument(help="The data set that is stopped.")]
 ) -> None:

@@ -10,6 +10,7 @@ custodian has looked: when and how a question fails may depend on the data.
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 from collections import OrderedDict, defaultdict
@@ -41,7 +42,7 @@ from tacit.spec.plan import Plan
 from tacit.spec.programs import Program
 from tacit.spec.queries import Query, query_from_dict
 from tacit.spec.sums import BoundedSum
-from tacit.spec.wire import digest, plain, reading
+from tacit.spec.wire import digest, from_json, plain, reading
 from tacit.wall import Ledger, Wall
 from tacit.wall.answers import Answers
 from tacit.wall.steps.kept import KeptLease
@@ -236,6 +237,28 @@ class Desk:
             }
         return {"holds": True, "entries": chain.seq, "head": chain.head}
 
+    def charges(self, asker: Asker) -> dict[str, Any]:
+        """The entries of the ledger: of other accounts without what they asked, and as what."""
+        mine, all_ = asker.name(""), asker.role == "custodian"
+        entries = self._ledger.entries()
+        for entry in entries:
+            if not (all_ or str(entry.get("name", "")).startswith(mine)):
+                for private in {"name", "question", "event", "by", "reason"} & set(entry):
+                    del entry[private]
+        return {"entries": entries}
+
+    def stored(self, asker: Asker, name: str) -> dict[str, Any]:
+        """What was answered under a name; a custodian names the account too."""
+        custodian = asker.role == "custodian" and "/" in name
+        found = self._ledger.answer(name if custodian else asker.name(name))
+        return {"release": None if found is None else from_json(found.body)}
+
+    def approve(self, asker: Asker, question: str, cost: Any, reason: str) -> dict[str, Any]:
+        """Let a question cost more than the policy allows; never more than the budget."""
+        with reading("approval", QueryError):
+            self._ledger.approve(digest_of(question), Budget(**cost), asker.account, str(reason))
+        return {}
+
     # What is charged
 
     def release(self, asker: Asker, name: str, query: Any, mechanism: Any) -> dict[str, Any]:
@@ -294,7 +317,8 @@ class Desk:
 
     def _allow(self, asker: Asker, name: str, cost: Budget, question: Any) -> None:
         """Refuse what the policy or the allowance does not cover, unless it is paid for."""
-        if asker.name(name) in self._ledger.read().claims:
+        chain = self._ledger.read()
+        if asker.name(name) in chain.claims:
             return  # answered again, or refused for another question, by the wall
         if asker.allowance is None:
             raise PolicyError(
@@ -302,8 +326,9 @@ class Desk:
                 "custodian. Nothing was read or spent."
             )
         most = self.offer.policy.largest_epsilon
-        if most is not None and cost.epsilon > most:
-            raise _beyond(cost, most, digest(question))
+        asked = digest([asker.account, question, cost.texts])
+        if most is not None and cost.epsilon > most and asked not in chain.approved:
+            raise _beyond(cost, most, asked)
         epsilon, delta = self._allowance_left(asker)
         if cost.epsilon > epsilon or cost.delta > delta:
             left = Left(max(epsilon, Decimal(0)), max(delta, Decimal(0)))
@@ -351,8 +376,9 @@ class Desk:
 
 def _beyond(cost: Budget, most: Decimal, question: str) -> PolicyError:
     error = PolicyError(
-        f"Expected at most epsilon {most} for one question, got {cost.epsilon}: the custodian may "
-        f"approve question {question[:12]} at this price. Nothing was read or spent."
+        f"Expected at most epsilon {most} for one question, got {cost.epsilon}: the custodian can "
+        f"see it now as question {question[:12]} and may approve it at this price; then ask again. "
+        "Nothing was read or spent."
     )
     vars(error).update(question=question, cost=cost.texts)
     return error
@@ -368,6 +394,13 @@ def _programs(value: Any) -> Iterator[Program]:
     elif isinstance(value, tuple):
         for part in value:
             yield from _programs(part)
+
+
+def digest_of(question: Any) -> str:
+    """A digest as someone wrote it."""
+    if not (isinstance(question, str) and re.fullmatch("[0-9a-f]{64}", question)):
+        raise QueryError("Expected the 64 letters of a question's digest.")
+    return question
 
 
 def _pair(left: Left) -> tuple[Decimal, Decimal]:

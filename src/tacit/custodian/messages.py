@@ -73,6 +73,17 @@ VERBS: Mapping[str, Verb] = {
         {"name": _NAME, "step": _STEP, "since": _STEP, "facts": _FACTS},
     ),
     "ledger": Verb("What is charged so far, and the names of this account."),
+    "charges": Verb("The entries of the ledger: of other accounts without what they asked."),
+    "stored": Verb("The release that is stored under a name, if there is one.", {"name": _NAME}),
+    "approve": Verb(
+        "Let a question cost more than the policy allows, never more than the budget.",
+        {
+            "question": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
+            "cost": _FACTS,
+            "reason": {"type": "string"},
+        },
+        custodian=True,
+    ),
     "verify": Verb("Check the whole ledger.", {"mark": {"type": ["object", "null"]}}),
 }
 # The status of a refusal, by its class; 400 for others.

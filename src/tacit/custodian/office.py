@@ -35,6 +35,7 @@ from tacit.spec.errors import (
     FileError,
     LedgerError,
     PolicyError,
+    QueryError,
     StoppedError,
     TacitError,
 )
@@ -129,17 +130,17 @@ class Office:
                 f"There is no data set {dataset[:40]!r} for the account {account.name!r}. "
                 "Nothing was read or spent."
             )
-        if VERBS[verb].charged and self.accounts.stopped(dataset) is not None:
-            raise StoppedError(_STOPPED.format(repr(dataset)))
         envelope = {"verb": verb, "asker": asker, "type": type_, "accept": accept}
-        header, answer = self._worker(dataset, json.dumps(envelope).encode(), body)
+        header, answer = self._worker(dataset, verb, json.dumps(envelope).encode(), body)
         if header.get("stop"):
             self.accounts.stop(dataset, f"a fault in {verb!r} of {account.name}")
         if header["error"] == "PolicyError" and "question" in header:
             self.accounts.ask(_request(header, account, dataset, verb))
         return header, answer
 
-    def _worker(self, dataset: str, envelope: bytes, body: bytes) -> tuple[dict[str, Any], bytes]:
+    def _worker(
+        self, dataset: str, verb: str, envelope: bytes, body: bytes
+    ) -> tuple[dict[str, Any], bytes]:
         """Ask the worker; again if it was killed, since nothing of its answer has left it.
 
         One that ends again and again under a question, or after its time is over, stops the data
@@ -149,6 +150,8 @@ class Office:
         for _ in range(_DEATHS):
             begun = None
             while begun is None:
+                if VERBS[verb].charged and self.accounts.stopped(dataset) is not None:
+                    raise StoppedError(_STOPPED.format(repr(dataset)))
                 try:
                     with socket.socket(socket.AF_UNIX) as connection:
                         connection.settimeout(_QUEUE)
@@ -168,7 +171,12 @@ class Office:
                     time.sleep(0.05)
             if time.monotonic() - begun > limits.seconds - 1:
                 break
-        self.accounts.stop(dataset, "a question that took too long, or ended the worker")
+        if not VERBS[verb].charged:
+            raise QueryError(
+                f"Expected a question that is checked within {limits.seconds} seconds and the "
+                "memory of the server. Nothing was read or spent."
+            )
+        self.accounts.stop(dataset, f"a {verb!r} that took too long, or ended the worker")
         raise StoppedError(
             f"The answer is withheld: the machine failed. {_STOPPED.format(repr(dataset))}"
         )

@@ -178,6 +178,18 @@ class Ledger:
                 self._append(session, {"kind": "opened", "name": name, "begun": begun})
             return claim.opened or begun
 
+    def answer(self, name: str) -> Stored | None:
+        """What is stored under a name."""
+        with self.store.session(_LOOKED, write=False) as session:
+            return self._stored(session, self._advance(session), name)
+
+    def approve(self, question: str, cost: Budget, by: str, reason: str) -> None:
+        """Write down that a question may cost more than a custodian's policy allows."""
+        with self._transaction("Nothing was approved.") as session:
+            self._advance(session)
+            facts = {"question": question, "by": by, "reason": reason, **cost.texts}
+            self._append(session, {"kind": "approved", **facts})
+
     def certificate(
         self,
         schema: Schema,

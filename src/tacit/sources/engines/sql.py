@@ -36,11 +36,11 @@ class Session:
     """A connection to an engine that sees one version of a table.
 
     `columns` are all of its columns; of a type that cells are not read from, the type's name.
-    `check` has the engine compile, and refuse, what `scan` would read.
+    `check` has the engine plan a read of these columns, and refuse what it would fail for.
     """
 
     columns: Mapping[str, Column | str]
-    check: Callable[[Sequence[Column]], None] = field(repr=False)
+    check: Callable[[Sequence[str]], object] = field(repr=False)
     scan: Callable[[Sequence[Column]], Iterable[pa.RecordBatch]] = field(repr=False)
     group: Callable[[Sequence[Column]], Iterable[pa.RecordBatch]] = field(repr=False)
 
@@ -60,7 +60,7 @@ class Session:
     def header(self, names: Sequence[str]) -> pa.Schema:
         """The declared types of columns that the engine has agreed to read."""
         found = self.wanted(names)
-        self.check(found)
+        self.check(names)
         return pa.schema([(name, column.type) for name, column in zip(names, found, strict=True)])
 
 
