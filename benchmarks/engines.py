@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow.parquet as pq
 from rich.console import Console
 from scale import FEATURES, asked, schema, write
-from tests.engines.servers import Server, running_postgres, running_spark
+from tests import postgres, spark
 
 import tacit
 
@@ -85,7 +85,7 @@ def compare(
         say(f"| {engine} | {query} | {listed} | {ours:.1f} | {ours / best:.2f} |")
 
 
-def filled(server: Server, path: Path) -> None:
+def filled(server: postgres.Server, path: Path) -> None:
     for batch in pq.ParquetFile(path).iter_batches(10**6):
         server.fill("visits", batch, mode="create_append")
     server.run("VACUUM ANALYZE visits")
@@ -105,12 +105,12 @@ def main() -> None:
     say("| engine | query | by hand, CPU s | wall, CPU s | ratio to the quicker |")
     say("|---|---|---|---|---|")
     if options.only != "spark":
-        with running_postgres() as server:
+        with postgres.running() as server:
             filled(server, path)
             table = tacit.Table(server.address(), "visits")
             compare("PostgreSQL", table, server.run, "visits", server.pid)
     if options.only != "postgres":
-        with running_spark(**{"spark.driver.memory": "4g"}) as session:
+        with spark.running(**{"spark.driver.memory": "4g"}) as session:
             session.read.parquet(str(path)).createOrReplaceTempView("visits")
             java = session.sparkContext._gateway.proc.pid
             run: Callable[[str], Any] = lambda sql: session.sql(sql).toArrow()  # noqa: E731

@@ -1,4 +1,4 @@
-"""One server and one session for all tests; where one is missing, tests are skipped and say so."""
+"""One session of Spark for all tests; where it is missing, they are skipped and say so."""
 
 from __future__ import annotations
 
@@ -8,17 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.engines.servers import MissingEngine, Server, running_postgres, running_spark
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[Server]:
-    pytest.importorskip("adbc_driver_postgresql", reason='pip install "tacit[postgres]" is missing')
-    try:
-        with running_postgres() as server:
-            yield server
-    except MissingEngine as missing:
-        pytest.skip(str(missing))
+from tests.spark import running
 
 
 @pytest.fixture(scope="session")
@@ -27,8 +17,5 @@ def spark() -> Iterator[Any]:
     with pytest.MonkeyPatch.context() as patch:
         for name in ("JAVA_HOME", "PYSPARK_PYTHON"):  # what Spark is started with ends with it
             patch.setenv(name, os.environ.get(name, ""))
-        try:
-            with running_spark(**{"spark.sql.shuffle.partitions": "2"}) as session:
-                yield session
-        except MissingEngine as missing:
-            pytest.skip(str(missing))
+        with running(**{"spark.sql.shuffle.partitions": "2"}) as session:
+            yield session

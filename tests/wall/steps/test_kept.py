@@ -108,7 +108,7 @@ def test_two_at_once_get_the_same_answers(path):
 def test_a_step_that_another_has_answered_meanwhile_is_theirs(path, monkeypatch):
     first, second = wall(path), wall(path)
     lease = first.prepay(PLAN, name="loop")
-    store, put = first._leases._store, first._leases._store.put
+    store, put = first._leases._kept, first._leases._kept.put
     answers = []
 
     def late(*given):
