@@ -3,12 +3,16 @@
 import json
 import multiprocessing as mp
 import pickle
+import random
 import threading
+import time
 
+import numpy as np
 import pytest
 
 import tacit
 from tacit.datasets import write_demo
+from tacit.spec.errors import ReplacedError
 from tacit.wall.statistics.counts import CountsAnswer
 from tests.conftest import SMOKERS, smoking, without_note
 from tests.postgres import LEDGERS
@@ -322,6 +326,68 @@ def test_an_answer_that_cannot_be_stored_is_in_no_error(postgres, ledger):
     run(postgres, ledger, "ALTER TABLE releases DROP CONSTRAINT c")
     wall.release(QUERY, tacit.Laplace(0.1), name="x")
     assert kinds(ledger) == ["created", "charge", "takeover", "release"]
+
+
+# The answers of leases
+
+PLAN = tacit.queries.Plan(
+    tacit.queries.Steps(40, tacit.Gaussian(noise_multiplier=90.0)), delta=1e-7
+)
+
+
+def question(at):
+    state = np.eye(2) * at, np.array([0])
+    kernel = tacit.queries.Kernel("table.scores")
+    return tacit.queries.BoundedSum(kernel, "smoker", size=2, clip=1, geometry="box", state=state)
+
+
+def asked(lease, steps):
+    return [lease.release(question(1.0 + step)).value.tolist() for step in steps]
+
+
+def test_a_state_stands_for_answers_and_what_is_gone_is_not_given_anew(postgres, ledger):
+    lease = make_wall(ledger).prepay(PLAN, name="loop")
+    answers = asked(lease, range(4))
+    lease.keep_state({"step": 4}, since=1)
+    again = make_wall(ledger).prepay(PLAN, name="loop")
+    assert asked(again, range(1)) == answers[:1]
+    with pytest.raises(ReplacedError, match="state after step 4"):
+        asked(again, [1])
+    assert asked(again, [4]) == asked(lease, [4])
+    rows = "SELECT step FROM answers WHERE facts IS NULL ORDER BY step"
+    assert run(postgres, ledger, rows) == [(1,), (2,), (3,)]
+    run(postgres, ledger, "DROP TABLE answers; DROP TABLE facts")
+    for _ in range(2):  # the second time there are tables again
+        with pytest.raises(tacit.errors.LedgerError, match=r"are gone from .*another name"):
+            make_wall(ledger).prepay(PLAN, name="loop")
+
+
+def _walk(address, out):
+    lease = make_wall(address).prepay(PLAN, name="loop")
+    for step in range(40):
+        answer = asked(lease, [step])
+        with open(out, "ab", buffering=0) as file:
+            file.write(f"{step} {answer}\n".encode())
+
+
+def test_walks_that_are_killed_are_answered_once_for_each_step(ledger, tmp_path):
+    """Two at once, each killed some times at random: they hand out the same answers."""
+    out, rng, context = tmp_path / "answers", random.Random(9), mp.get_context("fork")
+    out.touch()
+    for last in (False, False, False, True):
+        walks = [context.Process(target=_walk, args=(ledger, out)) for _ in range(2)]
+        for walk in walks:
+            walk.start()
+        for walk in walks:
+            if not last:
+                time.sleep(rng.uniform(0.1, 0.4))
+                walk.kill()
+            walk.join(60)
+    assert [walk.exitcode for walk in walks] == [0, 0]
+    given = [line.split(" ", 1) for line in out.read_text().splitlines()]
+    assert {int(step) for step, _ in given} == set(range(40))
+    assert len(set(map(tuple, given))) == 40
+    assert kinds(ledger).count("charge") == 1
 
 
 # Rights
