@@ -14,11 +14,14 @@ from tacit.cli.output import out
 
 app = typer.Typer(help="What was spent, and proof that nothing was taken back.")
 
-LedgerPath = Annotated[Path, typer.Argument(help="A ledger file.")]
+Address = Annotated[
+    str,
+    typer.Argument(metavar="LEDGER", help="A ledger: a file, or postgresql://host/database#name."),
+]
 
 
 @app.command()
-def show(path: LedgerPath) -> None:
+def show(address: Address) -> None:
     """List every charge, and what is left."""
     from rich.table import Table
     from rich.text import Text
@@ -26,8 +29,8 @@ def show(path: LedgerPath) -> None:
     from tacit.spec.budget import plain
     from tacit.wall import Ledger
 
-    ledger = Ledger(path)
-    table = Table(title=str(path))
+    ledger = Ledger(address)
+    table = Table(title=str(ledger.store))
     for column in ("entry", "time", "what", "name"):
         table.add_column(column, overflow="fold")
     for column in ("epsilon", "delta"):
@@ -76,7 +79,7 @@ def _charged(event: Mapping[str, Any]) -> str:
 
 @app.command()
 def verify(
-    path: LedgerPath,
+    address: Address,
     against: Annotated[
         Path | None, typer.Option(help="A certificate.json whose entry must be in the ledger.")
     ] = None,
@@ -94,7 +97,7 @@ def verify(
             raise FileError(f"Cannot read {against} as a certificate.") from None
         if mark is None:
             raise FileError(f"{against} names no ledger: it is a certificate of public data.")
-    chain = Ledger(path).verify(mark)
+    chain = Ledger(address).verify(mark)
     out.print(f"The chain of {chain.seq} entries holds; head {chain.head}")
     charged = (
         f"What was charged covers what is recorded, by composition={chain.pins['composition']!r}"
@@ -106,7 +109,7 @@ def verify(
 
 @app.command(name="raise")
 def raise_budget(
-    path: LedgerPath,
+    address: Address,
     epsilon: Annotated[str, typer.Option(help="The new total epsilon.")],
     reason: Annotated[str, typer.Option(help="Why; it stays on the record.")],
     delta: Annotated[
@@ -117,7 +120,7 @@ def raise_budget(
     from tacit.spec.budget import Budget
     from tacit.wall import Ledger
 
-    ledger = Ledger(path)
+    ledger = Ledger(address)
     kept = ledger.read().limit.delta if delta is None else delta
     ledger.raise_budget(Budget(epsilon, kept), reason)
     out.print(f"The budget is now {ledger.read().limit}.")

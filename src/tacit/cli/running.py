@@ -121,7 +121,8 @@ def _rehearse(study: Study, chosen: Sequence[Analysis]) -> None:
     from tacit.wall import Ledger
 
     public = Public(study.source, study.schema)  # path, header and types
-    chain = Ledger(study.ledger).read() if study.ledger.exists() else None
+    ledger = Ledger(study.ledger)
+    chain = ledger.read() if ledger.store.exists() else None
     planned = plan_study(study, chosen, chain, lambda: public.n_units)
     print_prices(study, planned)
     planned.check()

@@ -231,7 +231,10 @@ class Desk:
         try:
             chain = self._ledger.verify(against)
         except LedgerError as error:
-            return {"holds": False, "why": str(error).replace(str(self._ledger.path), "The ledger")}
+            return {
+                "holds": False,
+                "why": str(error).replace(str(self._ledger.store), "The ledger"),
+            }
         return {"holds": True, "entries": chain.seq, "head": chain.head}
 
     def charges(self, asker: Asker) -> dict[str, Any]:

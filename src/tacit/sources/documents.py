@@ -11,6 +11,7 @@ from scipy.sparse import csr_matrix
 
 from tacit.sources import tables
 from tacit.sources.opening import check_column
+from tacit.sources.storage import forget, pieces
 from tacit.sources.units import owner, units_of
 from tacit.spec.columns import Tokens
 from tacit.spec.errors import SourceError
@@ -40,6 +41,25 @@ class Documents:
     @property
     def arrays(self) -> tuple[np.ndarray, ...]:
         return self.offsets, self.words, self.weights, self.starts
+
+    def part(self, first: int, stop: int) -> Documents:
+        """Some units that follow one another."""
+        begin, end = self.starts[[first, stop]]
+        offsets = self.offsets[begin : end + 1]
+        words = slice(offsets[0], offsets[-1])
+        starts = self.starts[first : stop + 1] - begin
+        return Documents(offsets - offsets[0], self.words[words], self.weights[words], starts)
+
+    def pieces(self, units: int) -> int:
+        """In how many pieces to look at so many units, so that each takes little memory."""
+        return pieces(self.weights, units)
+
+    def forget(self, units: np.ndarray) -> None:
+        """Give back the memory that the words of these units, in order, take."""
+        if units.size:
+            first, stop = self.offsets[self.starts[[units[0], units[-1] + 1]]]
+            for array in (self.words, self.weights):
+                forget(array, first, stop)
 
     @property
     def several(self) -> bool:

@@ -32,6 +32,7 @@ from tacit.spec.release import Release
 from tacit.spec.sampling import Sampling, SamplingOptions
 from tacit.spec.schema import Schema
 from tacit.spec.table import Table
+from tacit.stores.store import located
 from tacit.study.tables import EXAMPLES, HOW_TO_READ, check_table, schema_of, source_of
 
 _KNOWN: Mapping[str, Mapping[str, Any]] = {
@@ -69,7 +70,7 @@ class Study:
     """
 
     source: Path | CSV | Table
-    ledger: Path
+    ledger: str
     schema: Schema
     budget: Budget
     analyses: tuple[Analysis, ...]
@@ -110,7 +111,7 @@ class Study:
             raise StudyError("Expected each [[analysis]] to have its own name.")
         return cls(
             source=source_of(where, facts["data"]),
-            ledger=where / Path(str(facts["data"]["ledger"])).expanduser(),
+            ledger=located(str(facts["data"]["ledger"]), where),
             schema=schema_of(facts["schema"]),
             budget=Budget(facts["budget"]["epsilon"], facts["budget"].get("delta", 0)),
             composition=facts["budget"].get("composition", "basic"),

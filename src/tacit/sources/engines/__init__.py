@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tacit.sources.engines import by_ibis, duckdb, postgres
+from tacit.sources.engines import by_ibis, duckdb, postgres, spark
 from tacit.sources.source import Source
 from tacit.spec.table import Table
 
@@ -24,5 +24,9 @@ def open_table(data: Any, wanted: Sequence[str]) -> Source:
     """Check that an engine stores the table, and its types. No cell is looked at."""
     if not isinstance(data, Table):
         return by_ibis.open_table(data, wanted)
-    opens = {"duckdb": duckdb.open_file, "postgres": postgres.open_table}
+    opens = {
+        "duckdb": duckdb.open_file,
+        "postgres": postgres.open_table,
+        "spark": spark.open_table,
+    }
     return opens[data.engine](data, wanted)

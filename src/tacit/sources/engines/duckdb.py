@@ -79,7 +79,7 @@ def _session(connect: Callable[[], Any], named: _Named) -> Iterator[Session]:
 
         yield Session(
             columns=_columns(connection, where),
-            check=lambda columns: connection.execute(f"EXPLAIN {select(full, columns)}"),
+            check=lambda names: None,  # a stored table of the types in `_read` can be scanned
             scan=lambda columns: run(select(full, columns)),
             group=lambda columns: run(grouped(full, columns)),
         )
