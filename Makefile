@@ -78,6 +78,7 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/lease_step.py --steps 32641
 	$(BIN)/python benchmarks/hmm.py
 	$(BIN)/python benchmarks/logistic.py
+	$(BIN)/python benchmarks/remote.py
 
 # The papers' figures with their settings; the results are committed under docs/.
 reproduce: $(STAMP)

@@ -11,7 +11,7 @@ import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -50,14 +50,18 @@ class Server:
                     rows = cursor.fetchall() if cursor.description else []
         return rows
 
-    def fill(self, name: str, table: pa.Table) -> None:
+    @property
+    def pid(self) -> int:
+        return int((self.folder / "data" / "postmaster.pid").read_text().split()[0])
+
+    def fill(self, name: str, table: pa.Table | pa.RecordBatch, mode: str = "replace") -> None:
         from adbc_driver_postgresql import dbapi
 
         with (
             dbapi.connect(self.address(), autocommit=True) as connection,
             connection.cursor() as cursor,
         ):
-            cursor.adbc_ingest(name, table, mode="replace")
+            cursor.adbc_ingest(name, table, mode=mode)
 
     def ledger(self) -> str:
         """The address of a ledger that is not made yet, in a database of its owner's."""
@@ -82,8 +86,8 @@ class Server:
         self.call("pg_ctl", "-w", "-m", mode, "stop")
 
 
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[Server]:
+@contextmanager
+def running() -> Iterator[Server]:
     for driver in ("adbc_driver_postgresql", "psycopg"):
         pytest.importorskip(driver, reason='pip install "tacit[postgres]" is missing')
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
@@ -107,3 +111,9 @@ def postgres() -> Iterator[Server]:
     finally:
         server.stop("immediate")
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Server]:
+    with running() as server:
+        yield server

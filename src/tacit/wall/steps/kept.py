@@ -27,7 +27,7 @@ from tacit.spec.checks import whole_number
 from tacit.spec.errors import BudgetError, LedgerError, NameTakenError, ReplacedError
 from tacit.spec.plan import Plan
 from tacit.spec.queries import Query, asked_of, columns_of
-from tacit.spec.release import Release
+from tacit.spec.release import Release, read_header
 from tacit.spec.schema import Schema
 from tacit.spec.wire import digest, from_json, to_json
 from tacit.stores.store import Session, Store
@@ -65,7 +65,7 @@ class StoredAnswer(NamedTuple):
 
     @classmethod
     def of(cls, question: str, release: Release) -> StoredAnswer:
-        facts = {k: v for k, v in release.to_dict().items() if k not in ("query", "integers")}
+        facts = release.header("query")
         # Noise takes most of the bits: little is gained by more than the quickest compression.
         integers = zlib.compress(np.ascontiguousarray(release.integers, "<i8").tobytes(), 1)
         return cls.sealed(question, to_json(facts), integers)
@@ -90,8 +90,7 @@ class StoredAnswer(NamedTuple):
     def release(self, query: Query, *, again: bool) -> Release:
         assert self.facts is not None
         integers = np.frombuffer(zlib.decompress(self.integers), "<i8").astype(np.int64)
-        facts = {**from_json(self.facts), "query": query.to_dict(), "integers": integers}
-        release = Release.from_dict(facts)
+        release = Release.from_header(*read_header(self.facts), integers, query)
         certificate = release.certificate.replayed(self.time) if again else release.certificate
         return replace(release, certificate=certificate)
 
