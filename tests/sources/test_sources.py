@@ -790,6 +790,24 @@ def test_what_duckdb_reads_for_one_release_is_one_version():
     assert exact(con.table("t"), smoking(), QUERY_SMOKER).sum() == 10
 
 
+def test_what_a_lease_reads_of_duckdb_is_one_version():
+    """Columns that are asked for later are of the same rows."""
+    con = ibis.duckdb.connect()
+    con.raw_sql("CREATE TABLE t AS SELECT 0.5 AS x, 0.5 AS y FROM range(3)")
+    reals = tacit.Schema(tacit.Real("x", 0, 1), tacit.Real("y", 0, 1), neighbours="replace_one")
+    wall = tacit.Wall(con.table("t"), reals, budget=tacit.Budget(9, 1e-3), ledger=":memory:")
+    steps = tacit.queries.Steps(2, tacit.Gaussian(noise_multiplier=2.0))
+    lease = wall.prepay(tacit.queries.Plan(steps, delta=1e-6))
+    found = []
+    for name in ("x", "y"):
+        kernel, state = tacit.queries.Kernel("columns.values"), (np.zeros(1), np.zeros(1))
+        asked = tacit.queries.BoundedSum(kernel, name, size=1, clip=1, state=state)
+        found.append(lease.release(asked).n)
+        con.raw_sql("INSERT INTO t SELECT 1, 1 FROM range(5)")
+    assert found == [3, 3]
+    assert wall.n_units == 13
+
+
 def test_a_table_that_one_connection_alone_sees_is_refused():
     con = ibis.duckdb.connect()
     con.raw_sql("CREATE TEMP TABLE t AS SELECT 'yes' AS smoker")
