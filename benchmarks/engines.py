@@ -2,18 +2,20 @@
 
     python benchmarks/engines.py --rows 10e6 --folder /tmp/scale
 
-Takes the table of benchmarks/scale.py. Printed are CPU seconds of all processes: of the engine, of
-its workers and of this one. By hand the engine is asked once with GROUPING SETS, and once with a
-GROUP BY for each table; the quicker of the two counts. Moments are sums in the engine by hand, while
-the wall pulls the numbers, bounds and rounds them.
+Takes the table of benchmarks/scale.py. Printed are CPU seconds of all processes: the engine's, its
+workers' and this one's. By hand the engine is asked once with GROUPING SETS, and once with a GROUP
+BY for each table; the quicker of the two counts. Moments by hand are sums in the engine, while the
+wall pulls the numbers, bounds and rounds them. Each figure is the median of three turns.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import duckdb
@@ -29,6 +31,7 @@ TABLES = {
     "hidden states": [("region", "month", name) for name in ("kind", "weapon", "harm")],
     "naive Bayes": [("harm",), *(("harm", name) for name in FEATURES)],
 }
+TURNS = 3
 _TICK = os.sysconf("SC_CLK_TCK")
 
 
@@ -52,6 +55,7 @@ def cpu(*roots: int) -> float:
 def measured(root: int, run: Callable[[str], object], what: str) -> float:
     before = cpu(os.getpid(), root)
     run(what)
+    time.sleep(0.5)  # until processes that end have been counted by those that began them
     return cpu(os.getpid(), root) - before
 
 
@@ -76,16 +80,19 @@ def compare(
         return wall.release(asked(query), tacit.Laplace(0.5))
 
     for query in (*TABLES, "moments"):
-        release(query)  # compiles and imports what is needed, and warms the engine
-        ours = measured(root, release, query)
         if query == "moments":
-            hand = {"sums": measured(root, run, SUMS.replace("{t}", f"{name} WHERE true"))}
+            by_hand = {"sums": [SUMS.replace("{t}", f"{name} WHERE true")]}
         else:
             tables = TABLES[query]
-            hand = {
-                "GROUPING SETS": measured(root, run, sets(name, tables)),
-                "a GROUP BY each": sum(measured(root, run, sql) for sql in each(name, tables)),
-            }
+            by_hand = {"GROUPING SETS": [sets(name, tables)], "a GROUP BY each": each(name, tables)}
+        release(query)  # compiles and imports what is needed, and warms the engine
+        turns: dict[str, list[float]] = {"ours": [], **{how: [] for how in by_hand}}
+        for _ in range(TURNS):
+            turns["ours"].append(measured(root, release, query))
+            for how, asked_for in by_hand.items():
+                turns[how].append(sum(measured(root, run, sql) for sql in asked_for))
+        hand = {how: median(found) for how, found in turns.items()}
+        ours = hand.pop("ours")
         best = min(hand.values())
         listed = ", ".join(f"{how} {seconds:.1f}" for how, seconds in hand.items())
         say(f"| {engine} | {query} | {listed} | {ours:.1f} | {ours / best:.2f} |")

@@ -505,6 +505,14 @@ def test_different_ids_are_different_units(tmp_path):
         assert release.n == 5  # blanks at the end are trimmed, and only there
 
 
+def test_a_column_that_ignores_case_does_not_merge_levels():
+    engine = ibis.duckdb.connect()
+    engine.raw_sql("CREATE TABLE t (smoker TEXT COLLATE NOCASE)")
+    engine.raw_sql("INSERT INTO t VALUES ('yes'), ('YES'), ('Yes'), ('no')")
+    counts = exact(engine.table("t"), smoking(), tacit.queries.Counts("smoker"))
+    assert counts.tolist() == [1, 1, 2]
+
+
 def test_an_engine_that_ignores_case_does_not_merge_units():
     engine = ibis.duckdb.connect()
     engine.raw_sql("SET default_collation='nocase'")
