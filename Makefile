@@ -16,7 +16,7 @@ $(STAMP): pyproject.toml constraints.txt
 	  { echo "Tacit needs Python 3.11 or later; say make PYTHON=python3.12 ..."; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
-	$(BIN)/python -m pip install --quiet --editable ".[jax,serve]" --group dev --constraint constraints.txt
+	$(BIN)/python -m pip install --quiet --editable ".[jax,postgres,serve,signing]" --group dev --constraint constraints.txt
 	@touch $@
 
 demo: $(STAMP)
@@ -52,7 +52,7 @@ test-arviz:
 	test -x .venv312/bin/python || $(PYTHON312) -m venv .venv312
 	.venv312/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
 	grep -v '^arviz' constraints.txt > .venv312/constraints.txt
-	.venv312/bin/python -m pip install --quiet --editable ".[jax,serve]" --group dev 'arviz>=1' --constraint .venv312/constraints.txt
+	.venv312/bin/python -m pip install --quiet --editable ".[jax,postgres,serve,signing]" --group dev 'arviz>=1' --constraint .venv312/constraints.txt
 	OPENBLAS_NUM_THREADS=1 .venv312/bin/pytest -q tests/posterior tests/test_report.py tests/test_plots.py tests/test_public.py
 
 # For the inner loop, in under 90 seconds: what a change to the vocabulary or the wall breaks.
@@ -78,6 +78,7 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/lease_step.py --steps 32641
 	$(BIN)/python benchmarks/hmm.py
 	$(BIN)/python benchmarks/logistic.py
+	$(BIN)/python benchmarks/remote.py
 
 # The papers' figures with their settings; the results are committed under docs/.
 reproduce: $(STAMP)

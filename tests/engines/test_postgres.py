@@ -12,8 +12,8 @@ from tacit.queries import Counts, Moments
 from tacit.sources.opening import open_source
 from tests.conftest import exact
 from tests.engines import cells
-from tests.engines.conftest import PASSWORD
 
+PASSWORD = "canary/p@ss:wörd"
 SMOKING = tacit.Schema(tacit.Categorical("smoker", ["no", "yes"]), neighbours="replace_one")
 SOME = settings(
     max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]

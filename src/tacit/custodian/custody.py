@@ -7,6 +7,7 @@ of what is public about all of them.
 from __future__ import annotations
 
 import json
+import os
 import re
 import tomllib
 from collections.abc import Mapping
@@ -22,6 +23,7 @@ from tacit.spec.csv_file import CSV
 from tacit.spec.errors import StudyError
 from tacit.spec.schema import Schema
 from tacit.spec.table import Table
+from tacit.stores.store import located
 from tacit.study.tables import HOW_TO_READ, check_table, schema_of, source_of
 
 TIERS = ("statistics", "steps", "draws")
@@ -132,7 +134,7 @@ class DataSet:
 
     offer: Offer
     source: Path | CSV | Table = field(repr=False)
-    ledger: Path = field(repr=False)
+    ledger: str = field(repr=False)
     environment: tuple[str, ...] = ()
     user: str | None = None
     facts: Mapping[str, Any] = field(default_factory=dict, repr=False)
@@ -147,7 +149,7 @@ class DataSet:
         offer = Offer.of(name, facts)
         place = f"[datasets.{name}]"
         check_table(facts, place, {"source", "ledger", "schema", "budget"}, _PUBLIC | _PRIVATE)
-        ledger = where / Path(str(facts["ledger"])).expanduser()
+        ledger = located(str(facts["ledger"]), where)
         environment = tuple(_texts(facts.get("environment", ()), f"environment in {place}"))
         source = source_of(where, facts)
         return cls(offer, source, ledger, environment, facts.get("user"), facts, where)
@@ -203,8 +205,8 @@ class Custody:
         if ("certificate" in server) != ("key" in server):
             raise StudyError("Expected certificate and key in [server], both or neither.")
         sets = tuple(DataSet.of(name, each, where) for name, each in facts["datasets"].items())
-        ledgers = [each.ledger.resolve() for each in sets]
-        if len(set(ledgers)) < len(ledgers):
+        ledgers = {os.path.realpath(each.ledger) for each in sets}
+        if len(ledgers) < len(sets):
             raise StudyError(
                 "Expected each data set to have a ledger of its own: one ledger is one population."
             )

@@ -133,13 +133,11 @@ def decoded(body: bytes | bytearray, type_: str) -> Any:
 
 def release_to_facts(release: Release) -> dict[str, Any]:
     """A release without its schema and query."""
-    header = release.header()
-    del header["schema"], header["query"]
-    return {"header": header, "integers": release.integers}
+    return {"header": release.header("schema", "query"), "integers": release.integers}
 
 
 def release_from_facts(facts: Mapping[str, Any], schema: Schema, query: Query) -> Release:
-    return Release.from_header(facts["header"], facts["integers"], schema, query)
+    return Release.from_header(facts["header"], schema, facts["integers"], query)
 
 
 # Errors

@@ -28,7 +28,16 @@ from tacit.spec.errors import FileError, RemoteError, StudyError
 _OPENING = 120.0  # seconds for a worker to open its data set
 _SOON, _LATER = 0.1, 5.0  # seconds until what died is started again
 # Of the supervisor's environment, what every process gets.
-_COMMON = ("PATH", "LANG", "TZ", "TMPDIR", "VIRTUAL_ENV", "PYTHONPATH", "PYTHONHASHSEED")
+_COMMON = (
+    "PATH",
+    "LD_LIBRARY_PATH",
+    "LANG",
+    "TZ",
+    "TMPDIR",
+    "VIRTUAL_ENV",
+    "PYTHONPATH",
+    "PYTHONHASHSEED",
+)
 _COMMON_PREFIXES = ("LC_", "OMP_", "OPENBLAS_", "NUMBA_", "JAX_", "XLA_", "COVERAGE_")
 
 
@@ -54,17 +63,23 @@ class Child:
             entry = pwd.getpwnam(self.user)
             groups = os.getgrouplist(self.user, entry.pw_gid)
             owner = {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": groups}
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", self.module, *map(str, handles)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            pass_fds=handles,
-            env=self.environment,
-            umask=0o077,
-            cwd="/",
-            text=True,
-            **owner,
-        )
+        try:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", self.module, *map(str, handles)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                pass_fds=handles,
+                env=self.environment,
+                umask=0o077,
+                cwd="/",
+                text=True,
+                **owner,
+            )
+        except OSError as error:
+            raise FileError(
+                f"Cannot start {sys.executable} for {self.name}: {error.strerror}. Install Tacit "
+                "where its user can read and run it."
+            ) from None
         assert self.process.stdin is not None
         try:
             self.process.stdin.write(self.told + "\n")
@@ -135,7 +150,7 @@ class Supervisor:
         """The web process's own folder, which no analyst and no worker can read."""
         folder, web = self.custody.folder, self.custody.accounts.parent
         try:
-            folder.mkdir(mode=0o755 if self._root else 0o700, parents=True, exist_ok=True)
+            folder.mkdir(mode=0o711 if self._root else 0o700, parents=True, exist_ok=True)
             Accounts(self.custody.accounts).create()
             os.chmod(web, 0o700)
             if self.custody.user is not None:

@@ -7,6 +7,7 @@ import math
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import product
 from pathlib import Path
 from statistics import NormalDist
@@ -280,10 +281,10 @@ class Release:
     def to_dict(self) -> dict[str, Any]:
         return {"format": _FORMAT, "integers": [int(i) for i in self.integers], **self.header()}
 
-    def header(self) -> dict[str, Any]:
-        """Everything but the numbers."""
+    def header(self, *without: str) -> dict[str, Any]:
+        """Everything but the numbers, and what else can be done without."""
         names = ("noise", "n", "blocks", "query", "schema", "certificate", "analysis")
-        return {name: plain(getattr(self, name)) for name in names}
+        return {name: plain(getattr(self, name)) for name in names if name not in without}
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> Release:
@@ -292,11 +293,11 @@ class Release:
                 raise FileError(f"Expected format {_FORMAT}, got {facts['format']!r}.")
             schema = Schema.from_dict(facts["schema"])
             query = query_from_dict(facts["query"])
-            return cls.from_header(facts, facts["integers"], schema, query)
+            return cls.from_header(facts, schema, facts["integers"], query)
 
     @classmethod
     def from_header(
-        cls, facts: Mapping[str, Any], integers: Any, schema: Schema, query: Query
+        cls, facts: Mapping[str, Any], schema: Schema, integers: Any, query: Query
     ) -> Release:
         """A release from its `header`, its numbers, and the schema and query that one has."""
         with reading("release"):
@@ -356,6 +357,13 @@ class Release:
                 f"Cannot read {path}: {why} Expected what tacit release or Release.save wrote, or "
                 "a release.json among the results of tacit run."
             ) from None
+
+
+@lru_cache(maxsize=4)
+def read_header(text: str) -> tuple[dict[str, Any], Schema]:
+    """A header in JSON and the schema in it: long, and the same for most steps of a lease."""
+    header = from_json(text)
+    return header, Schema.from_dict(header["schema"])
 
 
 def _block(facts: Mapping[str, Any]) -> Block:

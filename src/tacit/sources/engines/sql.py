@@ -42,7 +42,9 @@ class Session:
     columns: Mapping[str, Column | str]
     check: Callable[[Sequence[str]], object] = field(repr=False)
     scan: Callable[[Sequence[Column]], Iterable[pa.RecordBatch]] = field(repr=False)
-    group: Callable[[Sequence[Column]], Iterable[pa.RecordBatch]] = field(repr=False)
+    group: Callable[[Sequence[Column]], Iterable[pa.RecordBatch]] | None = field(
+        default=None, repr=False
+    )
 
     def wanted(self, names: Sequence[str]) -> list[Column]:
         """These columns; one that is not there, or of another type, is refused by name."""
@@ -95,18 +97,20 @@ def snapshot(session: Session) -> Snapshot:
         for batch in session.scan(columns):
             yield _cells(columns, batch)
 
+    group = session.group
+
     def groups(tables: Sequence[Sequence[str]]) -> Iterator[Group]:
         for table, names in enumerate(tables):
             columns = session.wanted(names)
-            if all(column.grouped for column in columns):
-                for batch in session.group(columns):
+            if group and all(column.grouped for column in columns):
+                for batch in group(columns):
                     rows = batch.column(len(columns)).cast(pa.int64())
                     yield Group(table, _cells(columns, batch), rows.to_numpy())
             else:
                 for cells in batches(names):
                     yield Group(table, cells, np.ones(len(cells[0]), np.int64))
 
-    return Snapshot(batches, groups)
+    return Snapshot(batches, groups if group else None)
 
 
 def _cells(columns: Sequence[Column], batch: pa.RecordBatch) -> list[Raw]:

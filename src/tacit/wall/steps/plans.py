@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from tacit.accounting import plan_epsilon
 from tacit.sources.data import check_header
 from tacit.sources.loaded import Readings
 from tacit.spec.budget import Budget, round_up
 from tacit.spec.errors import BudgetError, LedgerError, QueryError
-from tacit.spec.mechanisms import Exact, Exponential, Gaussian, Laplace
+from tacit.spec.mechanisms import Exact, Exponential
 from tacit.spec.plan import Plan, WithoutReplacement
 from tacit.spec.schema import Schema
 from tacit.spec.wire import digest
@@ -27,7 +26,7 @@ class Leases:
     def __init__(self, readings: Readings, answers: Answers, ledger: Ledger) -> None:
         self._readings, self._answers = readings, answers
         self._source, self._schema = readings.source, readings.schema
-        self._ledger, self._store = ledger, AnswerStore(ledger.path)
+        self._ledger, self._kept = ledger, AnswerStore(ledger.store)
 
     def prepay(
         self, plan: Plan, name: str | None, units: Callable[[], int | None]
@@ -49,12 +48,12 @@ class Leases:
         question = digest([event, str(cost)])
         check_header(self._source)
         if name is not None:
-            self._store.ready()
+            self._kept.ready()
         # proof: charge-then-read
         facts = {**event, **self._source.declared}
         charge = self._ledger.charge(cost, facts, name, question, takeover=True)
         certificate = self._ledger.certificate(
-            self._schema, cost, accountant, plan_events(plan), charge.mark
+            self._schema, cost, accountant, plan.events, charge.mark
         )
 
         def lease(used: int) -> Lease:
@@ -65,22 +64,13 @@ class Leases:
         if name is None:
             return lease(0)
         # proof: replay. Answers may be out that were in a file which is gone, or was made anew.
-        begun = self._store.begin(charge.mark.head)
+        begun = self._kept.begin(charge.mark.head)
         if begun != (charge.opened or self._ledger.open_lease(name, begun)):
             raise LedgerError(
                 f"The answers that were given under the name {name!r} are gone from "
-                f"{self._store.path}: choose another name. Nothing was read or charged."
+                f"{self._kept.store}: choose another name. Nothing was read or charged."
             )
-        return KeptLease(plan, certificate, self._store, begun, name, self._schema, lease)
-
-
-def plan_events(plan: Plan) -> tuple[dict[str, Any], ...]:
-    """The facts of a lease's steps, for its certificate."""
-    families = {Gaussian: "discrete_gaussian", Laplace: "discrete_laplace", Exponential: "draw"}
-    return tuple(
-        {"noise": families.get(type(steps.mechanism), "none"), **steps.to_dict()}
-        for steps in plan.steps
-    )
+        return KeptLease(plan, certificate, self._kept, begun, name, self._schema, lease)
 
 
 def check_plan(plan: Plan, schema: Schema, answers: Answers) -> None:
