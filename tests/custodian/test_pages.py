@@ -306,6 +306,7 @@ def test_a_question_beyond_the_policy_is_decided_on_the_record(server):
             wall.release(COUNTS, how, name=f"of {how.epsilon}")
     first, second = waiting()
     assert "of 3" in browser.text
+    assert "&#34;type&#34;: &#34;Counts&#34;" in browser.text  # what is asked, not only its price
     assert "epsilon 300" in browser.text
     assert "may work together" in browser.text  # allowances are no guarantees
     before = kinds(server)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from tacit.custodian.messages import STATUS
 from tacit.custodian.office import Office
 from tacit.custodian.pages import calculator, views
 from tacit.custodian.pages.sessions import Session, Sessions
-from tacit.spec.budget import Budget
+from tacit.spec.budget import Budget, plain
 from tacit.spec.errors import PolicyError, QueryError, TacitError
 from tacit.spec.release import Release
 from tacit.spec.schema import Schema
@@ -377,13 +378,15 @@ async def _form(request: Request) -> dict[str, str] | None:
 
 @cache
 def _templates() -> Environment:
-    return Environment(
+    templates = Environment(
         loader=FileSystemLoader(_HERE / "templates"),
         autoescape=True,  # of everything, whatever a template is called
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    templates.filters["plain"] = lambda number: plain(Decimal(number))
+    return templates
 
 
 def _page(shown: Shown, account: Account | None = None, session: Session | None = None) -> Response:
