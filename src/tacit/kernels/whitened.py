@@ -55,11 +55,11 @@ def whitened_score(row, state, out):
 def whitened_score_and_hessian(row, state, out):
     """Add (y - P) z, the upper triangle of P (1 - P) z z' / sqrt(p), and 1, where z = basis' x.
 
-    One row contributes p + p (p + 1) / 2 + 1 numbers; the norm of all is at most `clip`, or that
-    of the wall. All but the 1 are times a factor of at most 1 that does not depend on y: rows are
-    shortened as if they had weights, which moves no estimate. State: theta f8[p], basis f8[p, p],
-    clip f8[1], then the encoding. The triangle has p (p + 1) / 2 numbers after the first p of out,
-    and the last number of out stands after them.
+    One row contributes p + p (p + 1) / 2 + 1 numbers; the norm of all is at most `clip` if that is
+    1.2 or more, and bounded by the wall's clip alone. All but the 1 are times a factor of at most 1
+    that does not depend on y: rows are shortened as if they had weights, which moves no estimate.
+    State: theta f8[p], basis f8[p, p], clip f8[1], then the encoding. The triangle has
+    p (p + 1) / 2 numbers after the first p of out, and the last number of out stands after them.
     """
     theta, basis = state[0], state[1]
     size = theta.size
