@@ -255,7 +255,7 @@ def test_large_noise_leaves_something_to_predict_by():
 
 
 def test_clips_follow_the_noise():
-    """4 coefficients: from the root of 13 to four times a clip with room for tails."""
+    """4 coefficients: from near the root of 2 * 4 + 1 to four times a clip with room for tails."""
     _, data = simulated(1)
     clips = []
     for epsilon in ("0.05", 1, 50):
@@ -263,5 +263,5 @@ def test_clips_follow_the_noise():
         posterior = tacit.fit(MODEL, public, tacit.PrivateNewton(epsilon, 1e-6), seed=1)
         ((_, bound),) = posterior.releases[-1].query.blocks
         clips.append(bound.clip)
-    assert clips[0] == pytest.approx(13**0.5)
+    assert 3 < clips[0] < 3.5
     assert clips[0] < clips[1] < clips[2] == pytest.approx(4 * (8**0.5 + 7))

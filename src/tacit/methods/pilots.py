@@ -44,6 +44,7 @@ _WIDER = 4.0  # times, at most
 # Privacy noise over that of sampling, above which clips are narrowed: where they cut records
 # whatever their targets, and where they do not and so move estimates.
 _LOUD, _LOUDER = 1.0, 4.0
+_LOUDEST = 6.0  # above which clips shorten the longer half of records too
 _SURPRISE = 1e-4  # probability under which gradients are said to disagree
 _WIDEST = 100.0  # the prior's curvature over that of all records, where coordinates widen no more
 # Contrasts off their lines, as a share of their squares. (In regressions and a centred hierarchy it
@@ -94,8 +95,9 @@ class Pilots:
         clip = self.clip(self._usual, 1.0)
         noise = self.multiplier * clip / math.sqrt(LAST * max(self.n, 1.0))
         loud = _LOUD if self.derivatives.fair else _LOUDER
-        if noise > loud:  # the norm of a typical record is about the root of 3 size + 1
-            return max(loud / noise, math.sqrt(3 * self.derivatives.size + 1) / self._usual)
+        if noise > loud:  # squared norms of records are mostly below 6 size + 1, half 2 size + 1
+            most = self.derivatives.size * (2 + 4 * min(1.0, _LOUDEST / noise)) + 1
+            return min(1.0, max(loud / noise, math.sqrt(most) / self._usual))
         if self.asked < ADAPTING:
             return 1.0
         return float(np.clip(math.sqrt(_NOISE) / max(noise, 1e-9), 1.0, _WIDER))
