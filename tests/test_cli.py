@@ -24,21 +24,6 @@ def program(*words: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture
-def run(monkeypatch, capfd):
-    """The same in this process: what it printed, after checking how it ended."""
-
-    def call(*words: str | Path, ok: bool = True) -> str:
-        monkeypatch.setattr(sys, "argv", ["tacit", *map(str, words)])
-        with pytest.raises(SystemExit) as done:
-            main()
-        out, err = capfd.readouterr()
-        assert (done.value.code in (0, None)) is ok, out + err
-        return out if ok else err
-
-    return call
-
-
-@pytest.fixture
 def folder(tmp_path) -> Path:
     write_demo(tmp_path)
     return tmp_path
@@ -463,8 +448,8 @@ def test_a_study_may_have_a_ledger_with_a_filter(run, folder):
 def test_a_plan_says_how_much_epsilon_is_needed(run, folder, tmp_path):
     study = folder / "study.toml"
     run("run", study, "--analysis", "kind")
-    assert "--units 4000" in run("plan", study)
-    guess = "\n[plan]\nunits = 400\nrepeats = 2\nguess = { harm = { no = 0.8, yes = 0.2 } }\n"
+    assert "--n-units 4000" in run("plan", study)
+    guess = "\n[plan]\nn_units = 400\nrepeats = 2\nguess = { harm = { no = 0.8, yes = 0.2 } }\n"
     study.write_text(study.read_text() + guess)
     picture = tmp_path / "plan.png"
     out = run("plan", study, "--analysis", "harm", "--half-width", "0.1", "--plot", picture)

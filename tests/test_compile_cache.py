@@ -2,6 +2,8 @@
 
 import os
 import stat
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -52,3 +54,30 @@ def test_where_no_folder_can_be_made_there_is_none(home):
     home.write_text("a file")
     assert cache_folder() is None
     assert kept() is None
+
+
+_NOWHERE = """
+from numba.core import caching
+
+class Nowhere:
+    @classmethod
+    def from_function(cls, function, file):
+        return None  # what each place says that cannot be written to
+
+for kind in (caching.CompileResultCacheImpl, caching.CodeLibraryCacheImpl):
+    kind._locator_classes = [Nowhere]
+
+import tacit
+
+data = {"x": [0.5, 2.0, 1.0]}
+schema = tacit.Schema(tacit.Real("x", 0, 3), neighbours="replace_one")
+wall = tacit.Wall(data, schema, budget=tacit.Budget(9, 1e-6), ledger=":memory:")
+print(wall.release(tacit.queries.Moments("x"), tacit.Laplace(1)).n)
+"""
+
+
+def test_a_wall_answers_where_no_compiled_code_can_be_kept():
+    """As for a user whose home and package folder are both read-only."""
+    command = [sys.executable, "-c", _NOWHERE]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ran.stdout.strip() == "3", ran.stderr[-2000:]

@@ -1,17 +1,31 @@
-"""Programs that JAX compiled are kept between processes, in a folder of the user's own.
+"""Programs that Numba and JAX compiled are kept between processes, where there is a place for them.
 
-Numba keeps compiled kernels by itself, beside their source or in the user's cache folder. JAX keeps
-nothing unless it is told where.
+Numba keeps them beside their source, or in the user's cache folder. JAX keeps nothing unless it is
+told where: in a folder of the user's own.
 """
 
 from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 _SHORTEST = 0.1  # seconds of compilation that are worth a file
+
+
+def cached(*signatures: Any, **options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Numba's `njit`; what it compiles is kept on disk where one of its places is writable."""
+    import numba
+
+    def compiled(function: Callable[..., Any]) -> Any:
+        try:
+            return numba.njit(*signatures, cache=True, **options)(function)
+        except RuntimeError:  # neither the package nor the user's cache folder can be written to
+            return numba.njit(*signatures, **options)(function)
+
+    return compiled
 
 
 def cache_folder() -> Path | None:

@@ -144,7 +144,7 @@ def _doubtful():
     """The compiled module once more, with a margin of a fortieth."""
     code = Path(bulk.__file__).read_text().replace("_MARGIN = 64.0", "_MARGIN = 2.0**32 / 40")
     module = types.ModuleType("doubtful")
-    exec(compile(code.replace("cache=True, ", ""), "doubtful", "exec"), module.__dict__)
+    exec(compile(code, "doubtful", "exec"), module.__dict__)
     return module
 
 

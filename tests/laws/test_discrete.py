@@ -246,7 +246,7 @@ def test_forced_doubts_change_nothing(s, monkeypatch):
     assert "_STRIP_MARGIN = 2.0**-30" in code
     code = code.replace("_STRIP_MARGIN = 2.0**-30", "_STRIP_MARGIN = 0.2")
     doubtful = types.ModuleType("doubtful")
-    exec(compile(code.replace("cache=True, ", ""), "doubtful", "exec"), doubtful.__dict__)
+    exec(compile(code, "doubtful", "exec"), doubtful.__dict__)
     settled, original = [], _noise.settled
     monkeypatch.setattr(_noise, "settled", lambda *a: (settled.append(1), original(*a))[1])
     monkeypatch.setattr(_noise, "bulk", doubtful)

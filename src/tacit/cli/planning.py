@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tacit.cli.opening import known_chain, loaded
 from tacit.cli.output import out
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def init(
 
 def plan(
     study_path: Annotated[Path, typer.Argument(help="A study file, such as study.toml.")],
-    units: Annotated[
+    n_units: Annotated[
         int | None, typer.Option(help="About how many units there are. Shows expected accuracy.")
     ] = None,
     name: Annotated[str | None, typer.Option("--analysis", help="Only this analysis.")] = None,
@@ -66,22 +67,19 @@ def plan(
     units there are, and guess what columns are like.
     """
     from tacit.cli.running import print_prices
-    from tacit.study.file import Study
     from tacit.study.price import plan_study
-    from tacit.wall import Ledger
 
-    study = Study.load(study_path)
+    study = loaded(study_path)
     chosen = study.analyses if name is None else (study.analysis(name),)
-    known = units or study.planning.get("units") or study.schema.max_units
-    chain = Ledger(study.ledger).read() if study.ledger.exists() else None
-    planned = plan_study(study, chosen, chain, lambda: known)
+    known = n_units or study.planning.get("n_units") or study.schema.max_units
+    planned = plan_study(study, chosen, known_chain(study), lambda: known)
     for each in planned.analyses:
         out.print(f"{each.name}\n{each.plan}\n")
     print_prices(study, planned)
     planned.check()
     out.print(f"The whole study fits: it would leave {planned.after}.\n")
     if known is None:
-        out.print("How accurate would it be? Say about how many units there are: --units 4000.")
+        out.print("How accurate would it be? Say about how many units there are: --n-units 4000.")
         return
     _forecasts(study, planned, known, half_width, quantity, repeats, plot)
 

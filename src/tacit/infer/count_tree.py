@@ -17,10 +17,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-import numba
 import numpy as np
 from scipy.special import gammaln
 
+from tacit.compile_cache import cached
 from tacit.infer.latent_counts import (
     ROWS,
     Rows,
@@ -215,7 +215,7 @@ def _first_ways(prior: tuple[float, ...], block: int) -> np.ndarray:
     return log
 
 
-@numba.njit(cache=True)
+@cached()
 def _log_convolved(a, b):  # type: ignore[no-untyped-def]
     out = np.empty(a.size)
     for k in range(a.size):

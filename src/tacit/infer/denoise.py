@@ -14,10 +14,11 @@ import numba
 import numpy as np
 from scipy.special import log_ndtr
 
+from tacit.compile_cache import cached
 from tacit.kernels.mixing import exp_below
 
-_compiled = numba.njit(cache=True, nogil=True, parallel=True, error_model="numpy", fastmath=True)
-_not_inlined = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=True)
+_compiled = cached(nogil=True, parallel=True, error_model="numpy", fastmath=True)
+_not_inlined = cached(nogil=True, error_model="numpy", fastmath=True)
 _inlined = numba.njit(inline="always", nogil=True, error_model="numpy", fastmath=True)
 
 _F = np.float32

@@ -18,11 +18,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-import numba
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 from scipy.special import digamma, gammaln, logsumexp
 
+from tacit.compile_cache import cached
 from tacit.infer.noise import DEPTH, Law
 from tacit.spec.release import Release
 
@@ -303,7 +303,7 @@ def split_between(
     return a.low + _split_each(a.relative, b.relative, inside, rng.random(total.size))
 
 
-@numba.njit(cache=True)
+@cached()
 def _split_each(a, b, total, uniform):  # type: ignore[no-untyped-def]
     drawn = np.empty(total.size, np.int64)
     for i in range(total.size):

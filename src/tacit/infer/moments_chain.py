@@ -15,16 +15,16 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
 
+from tacit.compile_cache import cached
 from tacit.infer.latent_counts import MISSING, ROWS
 
 _WIDE = 2.5  # a slice's first interval, in typical moves
 _STEPS = 100  # of a slice's interval, at most
 _SHEAR, _STRETCH, _CORNER, _NUMBER = range(4)  # what moves; there are three moves of a number
 ZERO = np.int64(0)  # a literal 0 is a type of its own, for which Numba compiles all calls again
-_compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
+_compiled = cached(nogil=True, error_model="numpy")
 
 
 @_compiled

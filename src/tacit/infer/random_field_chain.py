@@ -9,14 +9,14 @@ from __future__ import annotations
 from math import lgamma
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
+from tacit.compile_cache import cached
 from tacit.infer.latent_counts import ROWS
 
 _BURN, _EVERY = 400, 4  # sweeps before the first draw, and for each draw
 ZERO = np.int64(0)  # a literal 0 is a type of its own, for which Numba compiles all calls again
-_compiled = numba.njit(cache=True)
+_compiled = cached()
 
 
 class SeenCells(NamedTuple):

@@ -9,12 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 from os import cpu_count
 from typing import Any
 
-import numba
 import numpy as np
 from scipy.linalg import eigh
 from scipy.sparse import csr_matrix
 from scipy.special import digamma, gammaln
 
+from tacit.compile_cache import cached
 from tacit.kernels.mixing import fit_proportions, flush_denormals, gather_columns, padded
 
 _CHUNK = 4096  # documents at a time
@@ -68,7 +68,7 @@ def _misfit(pairs: np.ndarray, found: np.ndarray) -> float:
     return float((rest**2).sum())
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=True)
+@cached(nogil=True, error_model="numpy", fastmath=True)
 def _descended(pairs: Any, found: Any, sweeps: Any) -> Any:
     """Return `found` after sweeps of coordinate descent, word by word, in place."""
     words, topics = found.shape
@@ -96,7 +96,7 @@ def _descended(pairs: Any, found: Any, sweeps: Any) -> Any:
     return found
 
 
-@numba.njit(nogil=True, cache=True)
+@cached(nogil=True)
 def _mixtures(offsets, words, weights, rows, alpha, tolerance, most, gammas):  # type: ignore[no-untyped-def]
     theta = np.zeros(rows.shape[1], np.float32)
     for i in range(gammas.shape[0]):

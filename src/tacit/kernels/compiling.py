@@ -12,6 +12,8 @@ from typing import Any
 
 import numba
 
+from tacit.compile_cache import cached
+
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "boundscheck": False}
 
 inlined = numba.njit(inline="always", **_OPTIONS)
@@ -23,10 +25,7 @@ def compiled(function: Callable[..., Any], *, signature: Any = None, **options: 
     With a `signature` it is compiled now, and for no other types.
     """
     types = () if signature is None else ([signature],)
-    try:
-        return numba.njit(*types, cache=True, **_OPTIONS, **options)(function)
-    except RuntimeError:  # neither the package nor the user's cache directory can be written to
-        return numba.njit(*types, **_OPTIONS, **options)(function)
+    return cached(*types, **_OPTIONS, **options)(function)
 
 
 def reassociated(function: Callable[..., Any]) -> Any:

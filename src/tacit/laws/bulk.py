@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
 
+from tacit.compile_cache import cached
 from tacit.laws.discrete import FRACTION, STRIPS, TAIL
 
 LARGEST_LAPLACE = 2**56  # forty scales must fit in 62 bits
@@ -27,7 +27,7 @@ _HIGH_MASK, _LOW_MASK = np.uint64(2 ** (FRACTION - 32) - 1), np.uint64(2**32 - 1
 _STRIP_MASK, _TAIL, _WHOLE = np.uint64(STRIPS - 1), np.uint64(TAIL), np.uint64(2**FRACTION)
 _STRIP_UNIT = 2.0 ** (FRACTION + 32)
 
-_compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
+_compiled = cached(nogil=True, error_model="numpy")
 
 
 @_compiled

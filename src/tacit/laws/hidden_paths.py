@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
 
+from tacit.compile_cache import cached
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+
+@cached(nogil=True, error_model="numpy")
 def sample(log_likelihood, start, transition, uniform):  # type: ignore[no-untyped-def]
     """States (sequences, times) from contiguous log-likelihoods (sequences, times, states).
 

@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import IO
 
-import numba
 import numpy as np
 import pyarrow as pa
+
+from tacit.compile_cache import cached
 
 _CHUNK = 2**22  # bytes to parse at once; longer where a record is longer
 _BOM = b"\xef\xbb\xbf"
@@ -53,7 +54,7 @@ def _column(data: np.ndarray, offsets: np.ndarray) -> pa.Array:
     return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(ends) - 1, buffers)
 
 
-@numba.njit(nogil=True, cache=True)
+@cached(nogil=True)
 def _parse(raw, delimiter, output_of_field, blank_counts, header, final, data, offsets):
     """Fill cells of the complete records; how many there are, and the bytes that they take.
 

@@ -28,7 +28,8 @@ Z = 1.645
 # missing for a reason can move a share of a half by more than 10 points, which is more than most
 # intervals are wide; and if it is no more than this, at most 5% of releases warn.
 MUCH = 0.2
-# Below this share, and not significantly more than none, a level beside a default is suspected.
+# Below this share, and not significantly more than none, a level beside a default is suspected. At
+# most 5% of releases whose levels all have this share or more warn, however many levels they count.
 FEW = 0.01
 
 
@@ -155,12 +156,14 @@ def _emptied(release: Release) -> Iterator[str]:
     if not isinstance(query, Counts):
         return
     said: set[str] = set()
+    levels = sum(len(axis.labels) for block in release.blocks for axis in block.axes)
+    sure = 1 - 2 * 0.05 / levels
     for keys, block in zip(query.tables, release.blocks, strict=True):
         for at, key in enumerate([*query.by, *keys]):
             column = schema[name_of(key)]
             if not isinstance(column, Categorical) or column.default is None:
                 continue
-            rare = _rare(release, block, at)
+            rare = _rare(release, block, at, sure)
             if isinstance(key, Is):  # False and True: these levels, and the others
                 other = tuple(each for each in column.levels if each not in key.levels)
                 rare = [each for is_in in rare for each in (key.levels if is_in else other)]
@@ -174,12 +177,16 @@ def _emptied(release: Release) -> Iterator[str]:
                 )
 
 
-def _rare(release: Release, block: Block, at: int) -> list[Any]:
-    """Labels of an axis of a table whose counts are few, and not significantly more than none."""
-    values, _, variance = _table(release, block.name)
+def _rare(release: Release, block: Block, at: int, sure: float) -> list[Any]:
+    """Labels of an axis of a table whose counts are few, and not significantly more than none.
+
+    `sure` is the probability of each interval. That of a sum of Laplace noise is a bit too wide.
+    """
+    values, _, _ = _table(release, block.name)
     labels = [*block.omitted, *block.axes[at].labels]
     counts = np.moveaxis(values, at, 0).reshape(values.shape[at], -1)
-    most = Z * math.sqrt(counts.shape[1] * variance)
+    half = release.table(block.name).noise.half_width(sure) or 0.0
+    most = half * math.sqrt(counts.shape[1])
     counts = counts.sum(axis=1)
     if block.omitted:  # of two cells that sum to n, the other
         counts = np.array([(release.n or 0) - counts[0], *counts])

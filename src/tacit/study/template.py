@@ -53,7 +53,7 @@ columns = [
 {todo}delta = 1e-6             # below one in the number of units; 0 for Laplace noise alone
 
 # [plan]                       # for `tacit plan`: public guesses, which open no data
-# units = 4000
+# n_units = 4000
 # guess = {{ smoker = {{ no = 0.8, yes = 0.2 }}, age = {{ mean = 50, sd = 15 }} }}
 
 # A question each. The first is an example:

@@ -3,34 +3,32 @@
 from __future__ import annotations
 
 import os
-import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NoReturn
 
 import numpy as np
 
-from tacit.accounting import plan_epsilon
 from tacit.accounting.filters import CompositionName
 from tacit.sources.data import check_header, open_data, protected, units_of_data
-from tacit.spec.budget import Budget, Left, round_up
-from tacit.spec.certificate import Certificate, LedgerMark, Stored
+from tacit.sources.loaded import Readings
+from tacit.spec.budget import Budget, Left
+from tacit.spec.certificate import Stored
 from tacit.spec.errors import BudgetError, LedgerError, QueryError, SchemaError
-from tacit.spec.mechanisms import Exact, Mechanism
-from tacit.spec.plan import Plan, WithoutReplacement
+from tacit.spec.mechanisms import Mechanism
+from tacit.spec.plan import Plan
 from tacit.spec.protocols import Quote
 from tacit.spec.queries import Query, asked_of
 from tacit.spec.release import Noise, Release
 from tacit.spec.schema import Schema
-from tacit.spec.schema_changes import assumed_of_changes
 from tacit.spec.wire import digest
 from tacit.wall.answers import TIERS, Answer, Answers, calibrated, describe, publish, read
 from tacit.wall.ledger import Ledger
 from tacit.wall.noise import os_entropy
 from tacit.wall.shield import shielded, without_locals
-from tacit.wall.steps.kept import AnswerStore, KeptLease
-from tacit.wall.steps.lease import Lease, Loaded
-from tacit.wall.steps.plans import check_plan, check_population, plan_events
+from tacit.wall.steps.kept import KeptLease
+from tacit.wall.steps.lease import Lease
+from tacit.wall.steps.plans import Leases
 
 
 class Wall:
@@ -39,8 +37,8 @@ class Wall:
     Parameters
     ----------
     source
-        A CSV or Parquet path, a pandas, polars or pyarrow table, a dict of arrays, a DuckDB
-        table of Ibis, or a sparse matrix of documents by words.
+        A CSV or Parquet path, a pandas, polars or pyarrow table, a dict of arrays, a
+        `tacit.Table` of an engine, or a sparse matrix of documents by words.
     schema
         What is public about it, and who is protected.
     budget
@@ -58,6 +56,9 @@ class Wall:
         How releases add up. "basic": epsilons and deltas. Filters for many releases, which need a
         delta: "gdp" (of mu^2: best where noise is Gaussian) and "rdp" (of Renyi divergences at one
         order). Pinned in the ledger.
+    workers
+        Who computes the steps of leases: processes on a cluster of Ray that is the custodian's own,
+        by its address ("ray://host:port"), or so many on this machine. Default: threads.
 
     Formal guarantee: all releases together are (epsilon, delta)-differentially private for the
     schema's unit and relation, where (epsilon, delta) is the budget, however adaptively they were
@@ -74,6 +75,7 @@ class Wall:
         owners: Any = None,
         allow: Sequence[str] = TIERS,
         composition: CompositionName = "basic",
+        workers: int | str | None = None,
     ) -> None:
         if not isinstance(schema, Schema):
             raise SchemaError("Expected a schema: Wall(source, tacit.Schema(...), ...).")
@@ -86,9 +88,9 @@ class Wall:
         self._answers = Answers.of(allow)
         self._source = open_data(source, schema, owners)
         self._schema = schema
-        self._loaded: Callable[[], Loaded | None] = lambda: None
         self._ledger = Ledger(ledger)
-        self._store = AnswerStore(self._ledger.path)
+        readings = Readings(self._source, schema, workers)
+        self._leases = Leases(readings, self._answers, self._ledger)
         terms = {"allow": list(self._answers.allow), "composition": composition}  # proof: tiers
         self._ledger.open({**protected(schema), **terms}, budget, schema)
 
@@ -131,12 +133,14 @@ class Wall:
         # proof: charge-then-read. Durable before the next line; never undone.
         question = digest([event, str(cost), asked_of(query, self._schema)])
         facts = calibration.recorded(event)
+        facts |= self._source.declared
         charge = self._ledger.charge(cost, facts, name, question, takeover=True)
         if charge.stored is not None:
             return _replayed(charge.stored)
         integers, units = self._sampled(answer, calibration.noise)
-        certificate = self._certificate(cost, calibration.accountant, (event,), charge.mark)
-        certificate = certificate.assuming(answer.assumptions + calibration.assumptions)
+        certificate = self._ledger.certificate(
+            self._schema, cost, calibration.accountant, (event,), charge.mark
+        ).assuming(answer.assumptions + calibration.assumptions)
         release = publish(answer, calibration.noise, units, integers, certificate)
         return release if name is None else self._kept(release, name, charge.token)
 
@@ -167,60 +171,7 @@ class Wall:
         and goes on after the last of them under the same charge.
         """
         _check_name(name)
-        check_plan(plan, self._schema, self._answers)
-        if any(isinstance(steps.mechanism, Exact) for steps in plan.steps):
-            raise BudgetError("Exact() adds no noise: only tacit.Public accepts it.")
-        if any(isinstance(steps.sampling, WithoutReplacement) for steps in plan.steps):
-            check_population(plan, self.n_units)
-        spent, accountant = plan_epsilon(plan, self._schema.neighbours)
-        cost = Budget(round_up(max(spent, 1e-9)), plan.delta)
-        event = {"plan": plan.to_dict()}
-        question = digest([event, str(cost)])
-        check_header(self._source)
-        if name is not None:
-            self._store.ready()
-        # proof: charge-then-read
-        charge = self._ledger.charge(cost, event, name, question, takeover=True)
-        certificate = self._certificate(cost, accountant, plan_events(plan), charge.mark)
-
-        def lease(used: int) -> Lease:
-            return Lease(plan, self._answers, self._rows(), certificate, os_entropy, used)
-
-        if name is None:
-            return lease(0)
-        # proof: replay. Answers may be out that were in a file which is gone, or was made anew.
-        begun = self._store.begin(charge.mark.head)
-        if begun != (charge.opened or self._ledger.open_lease(name, begun)):
-            raise LedgerError(
-                f"The answers that were given under the name {name!r} are gone from "
-                f"{self._store.path}: choose another name. Nothing was read or charged."
-            )
-        return KeptLease(plan, certificate, self._store, begun, name, self._schema, lease)
-
-    def _rows(self) -> Loaded:
-        """What leases read, shared by those that are alive."""
-        loaded = self._loaded()
-        if loaded is None:
-            loaded = Loaded(self._source, self._schema)
-            self._loaded = weakref.ref(loaded)
-        return loaded
-
-    def _certificate(
-        self, cost: Budget, accountant: str, events: tuple[dict[str, Any], ...], mark: LedgerMark
-    ) -> Certificate:
-        assumptions = assumed_of_changes(self._ledger.schema_entries)
-        if not self._ledger.durable:
-            assumptions.append("the ledger is in memory: what was spent before is not known")
-        return Certificate(
-            unit=self._schema.protects,
-            neighbours=self._schema.neighbours,
-            epsilon=cost.epsilon,
-            delta=cost.delta,
-            accountant=accountant,
-            events=events,
-            assumptions=tuple(assumptions),
-            ledger=mark,
-        )
+        return self._leases.prepay(plan, name, lambda: self.n_units)
 
     def __repr__(self) -> str:
         return f"Wall(columns: {self._schema.listed}; protects {self._schema.protects})"

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
-compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
-fast = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=True)
+from tacit.compile_cache import cached
+
+compiled = cached(nogil=True, error_model="numpy")
+fast = cached(nogil=True, error_model="numpy", fastmath=True)
 
 SHAPE = 0.5  # of the rates' prior
 ZERO = np.int64(0)  # a literal 0 is a type of its own, for which Numba compiles all calls again

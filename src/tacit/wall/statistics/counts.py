@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 
 from tacit.accounting import Calibration, Sensitivity, calibrate
+from tacit.compile_cache import cached
 from tacit.sources.rows import tabulated
 from tacit.sources.source import Snapshot
 from tacit.spec.errors import QueryError
@@ -136,7 +136,7 @@ def _coded(key: Key, schema: Schema, codes: np.ndarray) -> np.ndarray:
     return np.array([label in key.levels for label in schema[key.column].labels] + [-1])[codes]
 
 
-@numba.njit(cache=True, nogil=True)
+@cached(nogil=True)
 def _tally(codes, shape, rows, table):
     """Add `rows` to the cells that the columns of codes name; the last index is that of -1."""
     for i in range(codes.shape[1]):

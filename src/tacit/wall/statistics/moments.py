@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 
 from tacit.accounting import Calibration
 from tacit.accounting.moments import SUM_BITS, MomentsOf, calibrate_moments, grids
+from tacit.compile_cache import cached
 from tacit.sources import columns as domain
 from tacit.sources.rows import bounded
 from tacit.sources.source import Snapshot
@@ -86,7 +86,7 @@ def _sums(resolved: MomentsAnswer, snapshot: Snapshot) -> tuple[list[int], int]:
     return [int(total) for total in (totals if resolved.what.counted else totals[1:])], units
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@cached(nogil=True, error_model="numpy")
 def _add(cells, scales, most, sums):
     """Add rows, sums and products of rows without a missing value; each number is rounded once."""
     whole, complete = np.zeros((len(cells), 1024), np.int32), np.empty(1024, np.int32)

@@ -12,11 +12,12 @@ import numba
 import numpy as np
 
 from tacit.accounting.calibrate import bound_units
+from tacit.compile_cache import cached
 from tacit.spec.release import Noise
 from tacit.spec.sums import Bound, side_of
 
 # No counting of references: nothing is made here, and who calls holds on to what it passes.
-_compiled = numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
+_compiled = cached(nogil=True, error_model="numpy", _nrt=False)
 # Into the loop over units: passing arrays to functions would cost more than they do.
 # By LLVM: Numba's own inlining copies and types them anew at every call.
 _inlined = numba.njit(forceinline=True, nogil=True, error_model="numpy", _nrt=False)
