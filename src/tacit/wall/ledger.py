@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tacit.accounting.filters import BASIC, accountant, check_charge
+from tacit.accounting.filters import BASIC, accountant, charged, check_charge
 from tacit.spec.budget import Budget
 from tacit.spec.certificate import Certificate, Charge, LedgerMark, Stored
 from tacit.spec.errors import LedgerError, OverBudgetError
@@ -154,6 +154,7 @@ class Ledger:
                 facts = {"schema": self._schema.to_dict(), "changes": list(new)}
                 self._append(connection, {"kind": "schema", **facts})
             paid = {"name": name, "question": question, **cost.texts, **amounts.texts}
+            charged(chain.adds_up, paid)  # what could not be read back is not written
             mark = self._append(connection, {"kind": "charge", **paid, "event": dict(event)})
         return Charge(mark, mark.head)
 
@@ -219,7 +220,9 @@ class Ledger:
         if not reason.strip():
             raise LedgerError("Expected a reason for raising the budget.")
         with self._transaction("The budget was not raised.") as connection:
-            limit = self._advance(connection).limit
+            chain = self._advance(connection)
+            limit = chain.limit
+            accountant(chain.pins, budget, chain.adds_up.facts)  # refuses what has no proof
             if budget.epsilon < limit.epsilon or budget.delta < limit.delta or budget == limit:
                 raise LedgerError(f"Expected a larger budget than {limit}, got {budget}.")
             self._append(connection, {"kind": "raised", **budget.texts, "reason": reason})
