@@ -7,7 +7,7 @@ STAMP := .venv/.filled
 # What is skipped is shown with its reason.
 PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal -rs
 
-.PHONY: setup demo test test-browser test-arviz check cover slow lint docs audit bench reproduce calibration mechanisms clean
+.PHONY: setup demo test test-browser test-engines test-arviz check cover slow lint docs audit bench reproduce calibration mechanisms clean
 
 setup: $(STAMP)
 
@@ -16,7 +16,7 @@ $(STAMP): pyproject.toml constraints.txt
 	  { echo "Tacit needs Python 3.11 or later; say make PYTHON=python3.12 ..."; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
-	$(BIN)/python -m pip install --quiet --editable ".[jax]" --group dev --constraint constraints.txt
+	$(BIN)/python -m pip install --quiet --editable ".[jax,postgres,serve,signing]" --group dev --constraint constraints.txt
 	@touch $@
 
 demo: $(STAMP)
@@ -37,13 +37,22 @@ test-browser: $(STAMP)
 	command -v chromium || (apt-get update && apt-get install --yes --no-install-recommends chromium)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -v -rs tests/browser
 
+# Tables of real engines: Debian's PostgreSQL and Java 17, which are installed if they are missing (as
+# root), and the drivers. `make test` runs these tests too where all is there. The result of a run
+# is in docs/engines.md.
+test-engines: $(STAMP)
+	test -n "$$(ls /usr/lib/postgresql/*/bin/initdb /usr/lib/jvm/java-17-openjdk-*/bin/java 2>/dev/null | sed -n 2p)" || \
+	  (apt-get update && apt-get install --yes --no-install-recommends postgresql openjdk-17-jre-headless)
+	$(BIN)/python -m pip install --quiet --editable ".[jax,postgres,spark]" --constraint constraints.txt
+	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -v -rs tests/engines
+
 # What touches ArviZ, with ArviZ 1.x, which needs Python 3.12: make test-arviz PYTHON312=/path/to/python3.12
 PYTHON312 ?= python3.12
 test-arviz:
 	test -x .venv312/bin/python || $(PYTHON312) -m venv .venv312
 	.venv312/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
 	grep -v '^arviz' constraints.txt > .venv312/constraints.txt
-	.venv312/bin/python -m pip install --quiet --editable ".[jax]" --group dev 'arviz>=1' --constraint .venv312/constraints.txt
+	.venv312/bin/python -m pip install --quiet --editable ".[jax,postgres,serve,signing]" --group dev 'arviz>=1' --constraint .venv312/constraints.txt
 	OPENBLAS_NUM_THREADS=1 .venv312/bin/pytest -q tests/posterior tests/test_report.py tests/test_plots.py tests/test_public.py
 
 # For the inner loop, in under 90 seconds: what a change to the vocabulary or the wall breaks.
@@ -69,6 +78,7 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/lease_step.py --steps 32641
 	$(BIN)/python benchmarks/hmm.py
 	$(BIN)/python benchmarks/logistic.py
+	$(BIN)/python benchmarks/remote.py
 
 # The papers' figures with their settings; the results are committed under docs/.
 reproduce: $(STAMP)

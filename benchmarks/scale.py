@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
+import re
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -54,11 +55,10 @@ def write(path: Path, rows: int, people: int) -> None:
     writer.close()
 
 
-def wall(query: str, path: Path, unit: bool) -> tuple[Callable[[], object], Callable[[], object]]:
+def schema(unit: bool) -> Any:
     import tacit
-    from tacit.queries import Counts, Moments
 
-    schema = tacit.Schema(
+    return tacit.Schema(
         *(tacit.Categorical(name, TEXTS[name]) for name in TEXTS if name != "month"),
         tacit.Time("month", "2004-01", "2009-12", every="month"),
         tacit.Integer("age", 0, 120),
@@ -67,19 +67,29 @@ def wall(query: str, path: Path, unit: bool) -> tuple[Callable[[], object], Call
         neighbours="add_remove",
         **({"unit": "person", "max_rows_per_unit": PER_PERSON} if unit else {}),
     )
-    asked = {
+
+
+def asked(query: str) -> Any:
+    from tacit.queries import Counts, Moments
+
+    return {
         "hidden states": Counts(("kind", "weapon", "harm"), by=("region", "month")),
         "naive Bayes": Counts(("harm", *(("harm", name) for name in FEATURES))),
         "moments": Moments(("age", "cost", "bmi")),
     }[query]
+
+
+def wall(query: str, path: Path, unit: bool) -> tuple[Callable[[], object], Callable[[], object]]:
+    import tacit
+
     small = path.with_suffix(".small.parquet")
     if not small.exists():
         some = next(pq.ParquetFile(path).iter_batches(100))
         pq.write_table(pa.Table.from_batches([some]), small)
 
     def release(source: Path) -> object:
-        held = tacit.Wall(source, schema, budget=tacit.Budget(1), ledger=":memory:")
-        return held.release(asked, tacit.Laplace(0.5))
+        held = tacit.Wall(source, schema(unit), budget=tacit.Budget(1), ledger=":memory:")
+        return held.release(asked(query), tacit.Laplace(0.5))
 
     return lambda: release(small), lambda: release(path)
 
@@ -111,10 +121,15 @@ def hand(query: str, path: Path, unit: bool) -> tuple[Callable[[], object], Call
 
 def measured(warm: Callable[[], object], run: Callable[[], object]) -> None:
     warm()
-    before, peak = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before, peak = time.process_time(), peak_memory()
     run()
-    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak
-    say(json.dumps({"cpu": time.process_time() - before, "mb": grown / 1024}))
+    say(json.dumps({"cpu": time.process_time() - before, "mb": peak_memory() - peak}))
+
+
+def peak_memory() -> float:
+    """In MB, of this program alone: `getrusage` would begin with that of who started it."""
+    (line,) = re.findall(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    return int(line) / 1024
 
 
 def main() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,10 @@ import numpy as np
 import pytest
 
 import tacit
+from tacit.cli import main
+from tests.postgres import postgres
+
+__all__ = ["postgres"]  # a fixture
 
 # Programs that JAX has compiled are kept between runs, and shared by workers.
 os.environ.setdefault(
@@ -64,3 +69,18 @@ def wall(tmp_path: Path) -> tacit.Wall:
     return tacit.Wall(
         SMOKERS, smoking(), budget=tacit.Budget(1, 1e-6), ledger=tmp_path / "smokers.ledger"
     )
+
+
+@pytest.fixture
+def run(monkeypatch, capfd):
+    """The command line in this process: what it printed, after checking how it ended."""
+
+    def call(*words: str | Path, ok: bool = True) -> str:
+        monkeypatch.setattr(sys, "argv", ["tacit", *map(str, words)])
+        with pytest.raises(SystemExit) as done:
+            main()
+        out, err = capfd.readouterr()
+        assert (done.value.code in (0, None)) is ok, out + err
+        return out if ok else err
+
+    return call

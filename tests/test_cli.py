@@ -24,21 +24,6 @@ def program(*words: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture
-def run(monkeypatch, capfd):
-    """The same in this process: what it printed, after checking how it ended."""
-
-    def call(*words: str | Path, ok: bool = True) -> str:
-        monkeypatch.setattr(sys, "argv", ["tacit", *map(str, words)])
-        with pytest.raises(SystemExit) as done:
-            main()
-        out, err = capfd.readouterr()
-        assert (done.value.code in (0, None)) is ok, out + err
-        return out if ok else err
-
-    return call
-
-
-@pytest.fixture
 def folder(tmp_path) -> Path:
     write_demo(tmp_path)
     return tmp_path

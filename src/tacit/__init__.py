@@ -12,6 +12,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # for editors and type checkers; at run time see `__getattr__`
+    from tacit.custodian.client import connect
     from tacit.fitting import fit
     from tacit.methods import SGLD, VIPS, OnePosteriorSample, PrivateNewton
     from tacit.models import (
@@ -47,6 +48,7 @@ if TYPE_CHECKING:  # for editors and type checkers; at run time see `__getattr__
     from tacit.spec.mechanisms import Exact, Gaussian, Laplace
     from tacit.spec.release import Release
     from tacit.spec.schema import Schema
+    from tacit.spec.table import Table
     from tacit.wall import Ledger, Wall
 
 __version__ = version("tacit")
@@ -89,10 +91,12 @@ __all__ = [
     "Release",
     "Schema",
     "SigmoidBeliefNetwork",
+    "Table",
     "TacitError",
     "Time",
     "Tokens",
     "Wall",
+    "connect",
     "fit",
     "plan",
     "release_from_table",
@@ -100,6 +104,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "tacit.custodian.client": ("connect",),
     "tacit.fitting": ("fit",),
     "tacit.methods": ("SGLD", "VIPS", "OnePosteriorSample", "PrivateNewton"),
     "tacit.planning.plan": ("plan",),
@@ -115,6 +120,7 @@ _HOMES = {
     "tacit.spec.mechanisms": ("Exact", "Gaussian", "Laplace"),
     "tacit.spec.release": ("Release",),
     "tacit.spec.schema": ("Schema",),
+    "tacit.spec.table": ("Table",),
     "tacit.wall": ("Ledger", "Wall"),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 from tacit.sources.data import open_data, units_of_data
+from tacit.sources.loaded import Loaded
+from tacit.sources.workers import Workers
 from tacit.spec.budget import Budget, Left
 from tacit.spec.certificate import Certificate
 from tacit.spec.errors import SchemaError
@@ -22,7 +24,7 @@ from tacit.spec.schema import Schema
 from tacit.wall.answers import TIERS, Answer, Answers, calibrated, describe, publish, read
 from tacit.wall.noise import Entropy, os_entropy
 from tacit.wall.statistics.statistic import Statistic
-from tacit.wall.steps.lease import Lease, Loaded
+from tacit.wall.steps.lease import Lease
 from tacit.wall.steps.plans import check_plan, plan_events
 
 
@@ -40,11 +42,12 @@ class Public:
         *,
         seed: int | None = None,
         owners: Any = None,
+        workers: int | str | None = None,
     ) -> None:
         if not isinstance(schema, Schema):
             raise SchemaError("Expected a schema: Public(source, tacit.Schema(...)).")
         self._source = open_data(source, schema, owners)
-        self._schema = schema
+        self._schema, self._workers = schema, None if workers is None else Workers(workers)
         self._answers = Answers.of(TIERS)
         self._entropy = os_entropy if seed is None else seeded_entropy(str(seed))
 
@@ -90,7 +93,7 @@ class Public:
         """Return the steps of a plan; nothing is charged."""
         check_plan(plan, self._schema, self._answers)
         certificate = stamp(self._schema, plan_events(plan))
-        loaded = Loaded(self._source, self._schema)
+        loaded = Loaded(self._source, self._schema, self._workers)
         return Lease(plan, self._answers, loaded, certificate, self._entropy)
 
     def __repr__(self) -> str:

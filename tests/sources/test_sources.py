@@ -8,6 +8,7 @@ from collections import deque
 from decimal import Decimal
 from pathlib import Path
 
+import duckdb
 import ibis
 import numpy as np
 import pandas as pd
@@ -32,6 +33,7 @@ SCHEMA = tacit.Schema(
     neighbours="replace_one",
 )
 QUERY = tacit.queries.Counts(["smoker", "age"])
+QUERY_SMOKER = tacit.queries.Counts("smoker")
 
 
 def as_csv(path: Path, newline: str = "\n", opener=open) -> Path:
@@ -756,3 +758,65 @@ def test_a_header_that_cannot_be_read_is_one_sentence(tmp_path, kind):
     path.write_bytes(packed)
     with pytest.raises(tacit.errors.SourceError, match="Cannot read"):
         tacit.Public(path, smoking())
+
+
+def test_a_duckdb_file_is_read_like_any_other_source(tmp_path):
+    path = tmp_path / "smokers.duckdb"
+    with duckdb.connect(path) as con:
+        con.execute("CREATE SCHEMA clinic")
+        con.register("rows", pa.table(SMOKERS))
+        con.execute("CREATE TABLE clinic.visits AS SELECT * FROM rows")
+    table = tacit.Table(path, "clinic.visits", version="2026-11")
+    np.testing.assert_array_equal(exact(table, SCHEMA, QUERY), exact(SMOKERS, SCHEMA, QUERY))
+    wall = tacit.Wall(table, SCHEMA, budget=tacit.Budget(1), ledger=tmp_path / "a.ledger")
+    wall.release(QUERY, tacit.Laplace(0.5))
+    lease = tacit.Ledger(tmp_path / "a.ledger").entries()[-1]
+    assert lease["event"]["version"] == "2026-11"
+    for name, file in (("visits", path), ("clinic.visits", tmp_path / "none.db")):
+        with pytest.raises(tacit.errors.SourceError, match=r"Nothing was charged"):
+            tacit.Public(tacit.Table(file, name), SCHEMA)
+
+
+def test_what_duckdb_reads_for_one_release_is_one_version():
+    """Each read was a query of its own, and rows written in between were in one of them alone."""
+    con = ibis.duckdb.connect()
+    con.raw_sql("CREATE TABLE t AS SELECT 'yes' AS smoker")
+    with open_data(con.table("t"), smoking()).snapshot() as snapshot:
+        rows = [sum(len(cells) for (cells,) in snapshot.batches(["smoker"]))]
+        con.raw_sql("INSERT INTO t SELECT 'no' FROM range(9)")
+        rows += [sum(len(cells) for (cells,) in snapshot.batches(["smoker"]))]
+        rows += [sum(int(group.rows.sum()) for group in snapshot.groups([["smoker"]]))]
+    assert rows == [1, 1, 1]
+    assert exact(con.table("t"), smoking(), QUERY_SMOKER).sum() == 10
+
+
+def test_a_table_that_one_connection_alone_sees_is_refused():
+    con = ibis.duckdb.connect()
+    con.raw_sql("CREATE TEMP TABLE t AS SELECT 'yes' AS smoker")
+    refused(con.table("t"), "not temporary")
+
+
+@pytest.mark.parametrize(
+    ("source", "name", "says"),
+    [
+        ("visits.txt", "t", "path of a DuckDB file"),
+        ("mysql://host/base", "t", "postgresql://host/database"),
+        ("postgresql://host/a b", "t", "Expected an address"),
+        ("postgresql://u:secret@host/base", "t", "without a password"),
+        ("postgresql://u:se/cr@et@host/base", "t", "without a password"),
+        ("postgresql://host/base?password=secret", "t", "options of the address"),
+        ("postgresql://host/base?secret", "t", "options of the address"),
+        ("visits.duckdb", "", "name of a table"),
+    ],
+)
+def test_an_address_that_is_none_or_holds_a_password_is_refused_unseen(source, name, says):
+    with pytest.raises(tacit.errors.SourceError, match=says) as error:
+        tacit.Table(source, name)
+    assert "secret" not in str(error.value)
+
+
+def test_where_a_table_is_shows_no_user():
+    table = tacit.Table("postgresql://me:${PW}@[::1]:5432,b:5433/base?sslmode=require", "a.b")
+    assert repr(table) == "Table('postgresql://[::1]:5432,b:5433/base', 'a.b')"
+    with pytest.raises(tacit.errors.SourceError, match=r"\$\{PW\}"):
+        _ = table.address

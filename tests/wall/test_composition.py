@@ -202,9 +202,9 @@ def test_an_entry_that_gives_back_is_refused(path):
     ledger = tacit.Ledger(path)
     chain = ledger.read()
     entry = {**charges(path)[0], "name": None, "mu_squared": "-0.01"}
-    with ledger._store.session("BEGIN IMMEDIATE", "") as connection:
-        ledgers._insert(connection, chain.seq, chain.head, entry)
-        connection.execute("COMMIT")
+    with ledger.store.session("", write=True) as session:
+        ledgers._insert(session, chain.seq, chain.head, entry)
+        session.commit()
     with pytest.raises(tacit.errors.LedgerError, match="broken at entry 3"):
         tacit.Ledger(path).read()
 

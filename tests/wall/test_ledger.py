@@ -50,8 +50,8 @@ def kinds(path) -> list[str]:
 
 
 @pytest.mark.parametrize("step", ["evaluate", "sample", "publish"])
-def test_a_failure_after_the_charge_still_costs(path, monkeypatch, step):
-    wall = make_wall(path)
+def test_a_failure_after_the_charge_still_costs(place, monkeypatch, step):
+    wall = make_wall(place)
 
     def fail(*_):
         raise RuntimeError("the canary 4711")
@@ -63,7 +63,7 @@ def test_a_failure_after_the_charge_still_costs(path, monkeypatch, step):
         assert "canary" not in str(caught.value)
         assert "spent" in str(caught.value)
         assert caught.value.__context__ is None
-    assert kinds(path) == ["created", "charge"]
+    assert kinds(place) == ["created", "charge"]
     assert str(wall.remaining.epsilon) == "0.6"
 
 
@@ -89,34 +89,34 @@ def _raise(*_, **__):
     raise OSError("disk full")
 
 
-def test_a_charge_without_an_answer_is_answered_under_its_name(path, monkeypatch):
-    wall = make_wall(path)
+def test_a_charge_without_an_answer_is_answered_under_its_name(place, monkeypatch):
+    wall = make_wall(place)
     with monkeypatch.context() as patch:
         patch.setattr(CountsAnswer, "sample", _raise)
         for name in ("smoking", None):
             with pytest.raises(tacit.errors.SourceError, match="spent"):
                 wall.release(QUERY, tacit.Laplace(0.25), name=name)
         with pytest.raises(tacit.errors.SourceError, match="spent"):
-            make_wall(path).release(QUERY, tacit.Laplace(0.25), name="smoking")
+            make_wall(place).release(QUERY, tacit.Laplace(0.25), name="smoking")
     wall.release(QUERY, tacit.Laplace(0.5))  # nothing is left: what follows is paid for
     first = wall.release(QUERY, tacit.Laplace(0.25), name="smoking")
-    again = make_wall(path).release(QUERY, tacit.Laplace(0.25), name="smoking")
+    again = make_wall(place).release(QUERY, tacit.Laplace(0.25), name="smoking")
     assert without_note(again) == first
     takeovers = ["takeover", "charge", "takeover", "release"]
-    assert kinds(path) == ["created", "charge", "charge", *takeovers]
-    assert tacit.Ledger(path).entries()[1]["hash"] == first.certificate.ledger.head
+    assert kinds(place) == ["created", "charge", "charge", *takeovers]
+    assert tacit.Ledger(place).entries()[1]["hash"] == first.certificate.ledger.head
     assert wall.remaining.epsilon == 0
-    tacit.Ledger(path).verify(first.certificate.ledger)
+    tacit.Ledger(place).verify(first.certificate.ledger)
 
 
-def test_a_stored_answer_says_so_and_from_when(path):
-    first = make_wall(path).release(QUERY, tacit.Laplace(0.25), name="smoking")
+def test_a_stored_answer_says_so_and_from_when(place):
+    first = make_wall(place).release(QUERY, tacit.Laplace(0.25), name="smoking")
     grown = tacit.Wall(
-        {"smoker": ["yes"] * 5000}, smoking(), budget=tacit.Budget(1, 1e-6), ledger=path
+        {"smoker": ["yes"] * 5000}, smoking(), budget=tacit.Budget(1, 1e-6), ledger=place
     )
     again = grown.release(QUERY, tacit.Laplace(0.25), name="smoking")
     (note,) = set(again.certificate.assumptions) - set(first.certificate.assumptions)
-    time = tacit.Ledger(path).entries()[-1]["time"]
+    time = tacit.Ledger(place).entries()[-1]["time"]
     assert note.startswith(f"answered again from the ledger: first released {time}; data that")
     assert without_note(again) == first
     assert note in str(again.certificate)
@@ -181,15 +181,15 @@ def test_an_answer_that_cannot_be_stored_is_not_shown_and_can_be_had(path, monke
     assert kinds(path) == ["created", "charge", "takeover", "release"]
 
 
-def test_a_pin_that_the_ledger_lacks_is_not_taken_as_agreed(path):
+def test_a_pin_that_the_ledger_lacks_is_not_taken_as_agreed(place):
     """What a ledger does not say was not agreed to when it was made."""
     pins = {"unit": None, "neighbours": "replace_one"}
-    tacit.Ledger(path).open(pins, tacit.Budget(1))
-    tacit.Ledger(path).open(pins, tacit.Budget(1))
+    tacit.Ledger(place).open(pins, tacit.Budget(1))
+    tacit.Ledger(place).open(pins, tacit.Budget(1))
     with pytest.raises(tacit.errors.LedgerError, match="created with allow = None"):
-        tacit.Ledger(path).open({**pins, "allow": ["statistics"]}, tacit.Budget(1))
+        tacit.Ledger(place).open({**pins, "allow": ["statistics"]}, tacit.Budget(1))
     with pytest.raises(tacit.errors.LedgerError, match="created with unit"):
-        tacit.Ledger(path).open({"neighbours": "replace_one", "unit": "who"}, tacit.Budget(1))
+        tacit.Ledger(place).open({"neighbours": "replace_one", "unit": "who"}, tacit.Budget(1))
 
 
 def test_counting_units_shows_nothing_when_it_is_interrupted(path):
@@ -239,28 +239,28 @@ def test_a_charge_that_cannot_be_written_reads_and_costs_nothing(path, monkeypat
     assert kinds(path) == ["created"]
 
 
-def test_what_is_stored_is_what_is_handed_out(path, monkeypatch):
+def test_what_is_stored_is_what_is_handed_out(place, monkeypatch):
     """A second process takes over and answers while the first is still busy."""
-    wall, others = make_wall(path), []
+    wall, others = make_wall(place), []
     publish = gate.publish
 
     def slow(*given):
         monkeypatch.setattr(gate, "publish", publish)
-        others.append(make_wall(path).release(QUERY, tacit.Laplace("0.001"), name="x"))
+        others.append(make_wall(place).release(QUERY, tacit.Laplace("0.001"), name="x"))
         return publish(*given)
 
     monkeypatch.setattr(gate, "publish", slow)
     late = wall.release(QUERY, tacit.Laplace("0.001"), name="x")
     assert late.integers.tolist() == others[0].integers.tolist()
-    assert kinds(path) == ["created", "charge", "takeover", "release"]
+    assert kinds(place) == ["created", "charge", "takeover", "release"]
 
 
-def test_only_who_claimed_a_name_may_store(path):
-    ledger = make_wall(path)._ledger
+def test_only_who_claimed_a_name_may_store(place):
+    ledger = make_wall(place)._ledger
     with pytest.raises(tacit.errors.LedgerError, match="not claimed"):
         ledger.keep("x", "0" * 64, "{}")
     charge = ledger.charge(tacit.Budget("0.1"), {}, "x", "q", takeover=True)
-    taken = tacit.Ledger(path).charge(tacit.Budget("0.1"), {}, "x", "q", takeover=True)
+    taken = tacit.Ledger(place).charge(tacit.Budget("0.1"), {}, "x", "q", takeover=True)
     other = ledger.charge(tacit.Budget("0.1"), {}, "y", "q", takeover=True)
     assert charge.mark == taken.mark
     for token in (other.token, "", "0" * 64):
@@ -268,7 +268,7 @@ def test_only_who_claimed_a_name_may_store(path):
             ledger.keep("x", token, "{}")
     assert ledger.keep("x", charge.token, "first") is None
     assert ledger.keep("x", taken.token, "second").body == "first"
-    assert tacit.Ledger(path).charge(tacit.Budget(9), {}, "x", "q").stored.body == "first"
+    assert tacit.Ledger(place).charge(tacit.Budget(9), {}, "x", "q").stored.body == "first"
 
 
 def _ask_for_one_name(path: str, start, answers) -> None:
@@ -278,12 +278,12 @@ def _ask_for_one_name(path: str, start, answers) -> None:
     answers.put((release.integers.tolist(), release.certificate.ledger.entry))
 
 
-def test_eight_processes_that_ask_under_one_name_get_one_answer(path):
-    make_wall(path)
+def test_eight_processes_that_ask_under_one_name_get_one_answer(place):
+    make_wall(place)
     context = fresh_processes()
     start, answers = context.Barrier(8), context.Queue()
     asking = [
-        context.Process(target=_ask_for_one_name, args=(str(path), start, answers))
+        context.Process(target=_ask_for_one_name, args=(str(place), start, answers))
         for _ in range(8)
     ]
     for process in asking:
@@ -293,13 +293,13 @@ def test_eight_processes_that_ask_under_one_name_get_one_answer(path):
         process.join(60)
     assert given == [given[0]] * 8
     assert given[0][1] == 2
-    assert sorted(set(kinds(path)) - {"takeover"}) == ["charge", "created", "release"]
-    assert kinds(path).count("charge") == kinds(path).count("release") == 1
-    tacit.Ledger(path).verify()
+    assert sorted(set(kinds(place)) - {"takeover"}) == ["charge", "created", "release"]
+    assert kinds(place).count("charge") == kinds(place).count("release") == 1
+    tacit.Ledger(place).verify()
 
 
-def test_a_used_name_answers_one_question_only(path):
-    wall = make_wall(path)
+def test_a_used_name_answers_one_question_only(place):
+    wall = make_wall(place)
     wall.release(QUERY, tacit.Laplace(0.25), name="smoking")
     for query, how in (
         (QUERY, tacit.Laplace(0.2)),
@@ -310,7 +310,7 @@ def test_a_used_name_answers_one_question_only(path):
             tacit.errors.LedgerError, match=r"different question.*no budget was spent"
         ):
             wall.release(query, how, name="smoking")
-    assert kinds(path).count("charge") == 1
+    assert kinds(place).count("charge") == 1
     for bad in (" ", "\ud800", 3):
         with pytest.raises(tacit.errors.QueryError):
             wall.release(QUERY, tacit.Laplace(0.1), name=bad)
@@ -508,14 +508,14 @@ def _spend(path: str, out: str) -> None:
             file.write(f"{mark.entry} {mark.head}\n".encode())
 
 
-def test_four_processes_racing_under_sigkill_never_exceed_the_cap(path, tmp_path):
-    make_wall(path)
+def test_four_processes_racing_under_sigkill_never_exceed_the_cap(place, tmp_path):
+    make_wall(place)
     out = tmp_path / "released"
     out.touch()
     context, rng = fresh_processes(), random.Random(5)
 
     def start():
-        process = context.Process(target=_spend, args=(str(path), str(out)))
+        process = context.Process(target=_spend, args=(str(place), str(out)))
         process.start()
         return process
 
@@ -524,17 +524,19 @@ def test_four_processes_racing_under_sigkill_never_exceed_the_cap(path, tmp_path
     while any(p.is_alive() for p in racers) and time.monotonic() < deadline:
         time.sleep(0.002)
         # One of those at work is killed at every twelfth entry or so, whatever the machine's speed.
-        if kills < 6 and len(kinds(path)) > 5 + 12 * kills:
+        if kills < 6 and len(kinds(place)) > 5 + 12 * kills:
             i = rng.randrange(4)
             racers[i].kill()
             racers[i].join()
             racers[i], kills = start(), kills + 1
     assert [p.exitcode for p in racers] == [0] * 4
     assert kills > 0
-    chain = tacit.Ledger(path).verify()
+    chain = tacit.Ledger(place).verify()
     assert chain.spent.within(chain.adds_up.limits(chain.limit))
     assert chain.left.epsilon == 0  # they spent it all, exactly
-    charges = {e["entry"]: e["hash"] for e in tacit.Ledger(path).entries() if e["kind"] == "charge"}
+    charges = {
+        e["entry"]: e["hash"] for e in tacit.Ledger(place).entries() if e["kind"] == "charge"
+    }
     assert len(charges) == 100
     lines = [line.split() for line in out.read_text().splitlines()]
     released = {int(entry): head for entry, head in lines}
@@ -552,14 +554,14 @@ def _ask_for_names(path: str, out: str) -> None:
             file.write(f"{name} {release.integers.tolist()}\n".encode())
 
 
-def test_names_under_sigkill_have_one_charge_and_one_answer(path, tmp_path):
-    make_wall(path)
+def test_names_under_sigkill_have_one_charge_and_one_answer(place, tmp_path):
+    make_wall(place)
     out = tmp_path / "released"
     out.touch()
     context, rng = fresh_processes(), random.Random(6)
 
     def start():
-        process = context.Process(target=_ask_for_names, args=(str(path), str(out)))
+        process = context.Process(target=_ask_for_names, args=(str(place), str(out)))
         process.start()
         return process
 
@@ -568,19 +570,19 @@ def test_names_under_sigkill_have_one_charge_and_one_answer(path, tmp_path):
     while any(p.is_alive() for p in racers) and time.monotonic() < deadline:
         time.sleep(0.02)
         for i, process in enumerate(racers):
-            if process.is_alive() and len(kinds(path)) > 3 and kills < 6 and rng.random() < 0.2:
+            if process.is_alive() and len(kinds(place)) > 3 and kills < 6 and rng.random() < 0.2:
                 os.kill(process.pid, signal.SIGKILL)
                 process.join()
                 racers[i], kills = start(), kills + 1
     assert [p.exitcode for p in racers] == [0] * 3
     assert kills > 0
     assert len(set(out.read_text().splitlines())) == 40  # each name has one answer
-    assert kinds(path).count("charge") == kinds(path).count("release") == 40
-    tacit.Ledger(path).verify()
+    assert kinds(place).count("charge") == kinds(place).count("release") == 40
+    tacit.Ledger(place).verify()
 
 
-def test_threads_share_one_wall(path):
-    wall = make_wall(path, tacit.Budget(1))
+def test_threads_share_one_wall(place):
+    wall = make_wall(place, tacit.Budget(1))
     answers = []
 
     def spend():
@@ -599,10 +601,10 @@ def test_threads_share_one_wall(path):
     assert wall.remaining.epsilon == 0
 
 
-def test_processes_may_create_it_together(path):
+def test_processes_may_create_it_together(place):
     with fresh_processes().Pool(3) as pool:
-        pool.map(make_wall_quietly, [str(path)] * 6)
-    assert kinds(path) == ["created"]
+        pool.map(make_wall_quietly, [str(place)] * 6)
+    assert kinds(place) == ["created"]
 
 
 def make_wall_quietly(path: str) -> None:
@@ -612,9 +614,9 @@ def make_wall_quietly(path: str) -> None:
 # 5: facts, rounded up; 6: the head in each certificate; 7: pins, decimals, no statistics
 
 
-def test_it_stores_facts(path):
-    make_wall(path).release(QUERY, tacit.Gaussian(noise_multiplier=20, delta=1e-6), name="g")
-    created, charge, kept = tacit.Ledger(path).entries()
+def test_it_stores_facts(place):
+    make_wall(place).release(QUERY, tacit.Gaussian(noise_multiplier=20, delta=1e-6), name="g")
+    created, charge, kept = tacit.Ledger(place).entries()
     assert created["pins"]["neighbours"] == "replace_one"
     assert charge["event"]["noise"] == "discrete_gaussian"
     assert charge["event"]["norm"] == "L2"
@@ -625,12 +627,12 @@ def test_it_stores_facts(path):
     assert kept["kind"] == "release"
 
 
-def test_each_certificate_names_its_entry(path):
-    wall = make_wall(path)
+def test_each_certificate_names_its_entry(place):
+    wall = make_wall(place)
     marks = [wall.release(QUERY, tacit.Laplace(0.2)).certificate.ledger for _ in range(3)]
-    entries = {e["entry"]: e["hash"] for e in tacit.Ledger(path).entries()}
+    entries = {e["entry"]: e["hash"] for e in tacit.Ledger(place).entries()}
     assert [entries[mark.entry] for mark in marks] == [mark.head for mark in marks]
-    ledger = tacit.Ledger(path)
+    ledger = tacit.Ledger(place)
     for mark in marks:
         ledger.verify(mark)
     with pytest.raises(tacit.errors.LedgerError):
@@ -646,14 +648,14 @@ def test_each_certificate_names_its_entry(path):
         (None, smoking(unit="who", max_rows_per_unit=2), "unit = None, not 'who'"),
     ],
 )
-def test_what_was_pinned_stays(path, budget, schema, says):
-    make_wall(path)
+def test_what_was_pinned_stays(place, budget, schema, says):
+    make_wall(place)
     with pytest.raises(tacit.errors.LedgerError, match=says):
-        make_wall(path, budget, schema)
+        make_wall(place, budget, schema)
 
 
-def test_fifty_charges_of_two_hundredths_fit_in_one(path):
-    wall = make_wall(path, tacit.Budget(1))
+def test_fifty_charges_of_two_hundredths_fit_in_one(place):
+    wall = make_wall(place, tacit.Budget(1))
     for _ in range(50):
         wall._ledger.charge(tacit.Budget(0.02), {}, None, "q")
     with pytest.raises(tacit.OverBudgetError) as caught:
@@ -662,9 +664,9 @@ def test_fifty_charges_of_two_hundredths_fit_in_one(path):
     assert "No data were read" in str(caught.value)
 
 
-def test_raising_the_budget_is_on_the_record(path):
-    make_wall(path)
-    ledger = tacit.Ledger(path)
+def test_raising_the_budget_is_on_the_record(place):
+    make_wall(place)
+    ledger = tacit.Ledger(place)
     for budget, reason in (
         (tacit.Budget(1, 1e-6), "same"),
         (tacit.Budget(0.5, 1e-5), "less"),
@@ -673,10 +675,10 @@ def test_raising_the_budget_is_on_the_record(path):
         with pytest.raises(tacit.errors.LedgerError):
             ledger.raise_budget(budget, reason)
     ledger.raise_budget(tacit.Budget(2, 1e-6), "second wave, approved by the board")
-    make_wall(path, tacit.Budget(2, 1e-6)).release(QUERY, tacit.Laplace(1.5))
-    assert kinds(path) == ["created", "raised", "charge"]
+    make_wall(place, tacit.Budget(2, 1e-6)).release(QUERY, tacit.Laplace(1.5))
+    assert kinds(place) == ["created", "raised", "charge"]
     with pytest.raises(tacit.errors.LedgerError):
-        make_wall(path)
+        make_wall(place)
 
 
 def test_it_holds_no_statistic_and_is_private_to_its_owner(path, tmp_path):
@@ -711,8 +713,8 @@ def _in_child(wall, pipe) -> None:
         pipe.send(str(error))
 
 
-def test_a_fork_shares_the_budget_on_disk(path):
-    wall = make_wall(path, tacit.Budget(1))
+def test_a_fork_shares_the_budget_on_disk(place):
+    wall = make_wall(place, tacit.Budget(1))
     child = mp.get_context("fork").Process(target=wall.release, args=(QUERY, tacit.Laplace(0.6)))
     child.start()
     child.join(60)
@@ -721,7 +723,7 @@ def test_a_fork_shares_the_budget_on_disk(path):
         wall.release(QUERY, tacit.Laplace(0.6))
 
 
-def test_entries_are_plain(path):
-    make_wall(path).release(QUERY, tacit.Laplace(0.4))
-    entries = tacit.Ledger(path).entries()
+def test_entries_are_plain(place):
+    make_wall(place).release(QUERY, tacit.Laplace(0.4))
+    entries = tacit.Ledger(place).entries()
     assert json.loads(json.dumps(entries)) == list(entries)

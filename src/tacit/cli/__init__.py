@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tacit.cli import auditing, checking, exchanging, ledgers, planning, running
+from tacit.cli import auditing, checking, custody, exchanging, ledgers, planning, running
 from tacit.cli.output import error_line, out, warning_line
 from tacit.spec.errors import InferenceWarning, PrivacyWarning, TacitError
 
@@ -31,6 +31,8 @@ app.command()(running.run)
 app.command()(exchanging.release)
 app.command()(exchanging.fit)
 app.command()(auditing.audit)
+app.command()(custody.serve)
+app.add_typer(custody.app, name="custody", no_args_is_help=True)
 app.add_typer(ledgers.app, name="ledger", no_args_is_help=True)
 
 

@@ -73,7 +73,8 @@ def plan(
     study = Study.load(study_path)
     chosen = study.analyses if name is None else (study.analysis(name),)
     known = n_units or study.planning.get("n_units") or study.schema.max_units
-    chain = Ledger(study.ledger).read() if study.ledger.exists() else None
+    ledger = Ledger(study.ledger)
+    chain = ledger.read() if ledger.store.exists() else None
     planned = plan_study(study, chosen, chain, lambda: known)
     for each in planned.analyses:
         out.print(f"{each.name}\n{each.plan}\n")

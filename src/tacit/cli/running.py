@@ -121,7 +121,8 @@ def _rehearse(study: Study, chosen: Sequence[Analysis]) -> None:
     from tacit.wall import Ledger
 
     public = Public(study.source, study.schema)  # path, header and types
-    chain = Ledger(study.ledger).read() if study.ledger.exists() else None
+    ledger = Ledger(study.ledger)
+    chain = ledger.read() if ledger.store.exists() else None
     planned = plan_study(study, chosen, chain, lambda: public.n_units)
     print_prices(study, planned)
     planned.check()
@@ -198,8 +199,7 @@ def _write_report(study: Study, fitted: Mapping[str, Posterior], ledger: Ledger)
         if name in fitted or path.exists()
     }
     page = study.output / "report.html"
-    table = study.source if isinstance(study.source, Path) else Path(study.source.path)
-    report.write(page, found, title=f"Results from {table.name}", ledger=ledger)
+    report.write(page, found, title=f"Results from {study.called}", ledger=ledger)
     return page
 
 

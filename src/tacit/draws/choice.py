@@ -15,13 +15,13 @@ from tacit.accounting.draws import calibrate_density, calibrate_range, choice_ra
 from tacit.draws.draw import Draw, exponential
 from tacit.laws.discrete import Stream
 from tacit.sources.data import AnySnapshot
+from tacit.sources.loaded import Loaded
 from tacit.spec.choice import Choice
 from tacit.spec.density import DensityDraw
 from tacit.spec.release import Block, Noise
 from tacit.spec.schema import Schema
 from tacit.wall.noise import Entropy, settled
 from tacit.wall.statistics.statistic import Statistic
-from tacit.wall.steps.lease import Loaded
 from tacit.wall.steps.sums import BoundedSums, resolve_sum
 
 _LOG2_E = Fraction(14426, 10_000)  # a little less than 1 / log 2

@@ -28,6 +28,7 @@ from tacit.laws import (
     truncated_dirichlet,
     truncated_normal,
 )
+from tacit.sources.loaded import Loaded
 from tacit.spec.draws import (
     MOST_LEVELS,
     BallRegression,
@@ -50,7 +51,6 @@ from tacit.wall.noise import Entropy
 from tacit.wall.statistics.counts import count_cells, resolve_counts
 from tacit.wall.statistics.moments import resolve_moments
 from tacit.wall.statistics.statistic import Statistic
-from tacit.wall.steps.lease import Loaded
 
 _FAR = 2.0**60  # multiples of the grid, for a mean without bounds, within 64 bits
 _MOST_NUMBERS = 10**7

@@ -21,6 +21,7 @@ from tacit.laws import truncated_dirichlet
 from tacit.laws.truncated_dirichlet import LogGamma
 from tacit.laws.uniform import Uniform
 from tacit.sources.data import AnySnapshot, Data, load
+from tacit.sources.loaded import Loaded
 from tacit.sources.rows import Rows
 from tacit.spec.columns import Categorical, Column, Tokens
 from tacit.spec.draws import GRID, LEAST_TRUNCATION, MOST_LEVELS
@@ -30,7 +31,6 @@ from tacit.spec.release import Axis, Block, Noise
 from tacit.spec.schema import Schema
 from tacit.wall.noise import Entropy
 from tacit.wall.statistics.statistic import Statistic
-from tacit.wall.steps.lease import Loaded
 
 _NUMBERS = 2**22  # rows or words that are assigned together, times classes
 _MOST_WORDS = 10**4  # of a document: one must not be able to fill the memory

@@ -108,7 +108,7 @@ class LogisticAnswer:
         """
         query = self.query
         rows = load_rows(snapshot, self.schema, (*query.law.features, query.law.target))
-        values = rows.values[rows.complete]
+        values = rows.values[rows.complete].astype(float)
         vectors = self.design.rows(values) * (2 * values[:, -1:] - 1)
         # proof: logistic-rows. Whatever rounding did, no row is longer than 1.
         vectors[~np.isfinite(vectors).all(axis=1)] = 0.0

@@ -19,6 +19,7 @@ from tacit.draws.draw import FLOAT_DRAW, Draw, exponential, uniforms
 from tacit.laws import hidden_paths, truncated_dirichlet
 from tacit.laws.truncated_dirichlet import LogGamma
 from tacit.laws.uniform import Uniform
+from tacit.sources.loaded import Loaded
 from tacit.spec.draws import GRID, LEAST_TRUNCATION, MOST_LEVELS
 from tacit.spec.errors import QueryError
 from tacit.spec.hidden_states import Panel, StateChain, StatePaths, StateProfiles
@@ -28,7 +29,6 @@ from tacit.spec.schema import Schema
 from tacit.wall.noise import Entropy
 from tacit.wall.statistics.counts import count_cells, resolve_counts
 from tacit.wall.statistics.statistic import Statistic
-from tacit.wall.steps.lease import Loaded
 
 StateDraw = StatePaths | StateProfiles | StateChain
 

@@ -17,6 +17,7 @@ from tacit.spec.columns import Categorical, Column, Integer, Real, Time, Tokens
 from tacit.spec.periods import Period
 
 MISSING = -1  # the code of a cell without a value; that of a number is NaN
+_WHOLE_SINGLE = 2**24  # up to which 32 bits hold every whole number
 _DAY, _HOUR = 86_400_000_000, 3_600_000_000
 _EPOCH_DAY = 719_163  # the ordinal of 1970-01-01
 # True and 1 are one value to Python, and libraries turn one into the other for a whole column.
@@ -42,12 +43,17 @@ def decoded(column: Column, cells: Raw) -> np.ndarray:
 
 
 class Decoder:
-    """`decoded` for one batch of a column after the other: each different cell is read once."""
+    """`decoded` for one batch of a column after the other: each different cell is read once.
+
+    `single` says whether 32 bits hold all numbers of the cells so far: by types alone.
+    """
 
     def __init__(self, column: Column) -> None:
         self._column, self._dictionary, self._found = column, pa.nulls(0), np.zeros(0)
+        self.single = True
 
     def __call__(self, cells: Raw) -> np.ndarray:
+        self.single = self.single and _single(self._column, cells)
         if not isinstance(cells, pa.DictionaryArray):
             return decoded(self._column, cells)
         if not cells.dictionary.equals(self._dictionary):
@@ -57,6 +63,23 @@ class Decoder:
             self._found = decoded(self._column, known)
         where = cells.indices.fill_null(len(self._dictionary))
         return self._found[where.to_numpy(zero_copy_only=False)]
+
+
+def _single(column: Column, cells: Raw) -> bool:
+    """Whether each number that the column can have from such cells is one of 32 bits."""
+    match column:
+        case Real(default=default):
+            dtype = cells.type if isinstance(cells, pa.Array) else pa.float64()
+            dtype = dtype.value_type if pa.types.is_dictionary(dtype) else dtype
+            short = pa.types.is_floating(dtype) and dtype.bit_width <= 32
+            return short and (default is None or float(np.float32(default)) == default)
+        case Integer(low=low, high=high):
+            return max(abs(low), abs(high)) <= _WHOLE_SINGLE
+        case Time(first=first, last=last):
+            return last - first <= _WHOLE_SINGLE
+        case Categorical(levels=levels):
+            return len(levels) <= _WHOLE_SINGLE
+    return False
 
 
 def values(column: Column, found: np.ndarray) -> np.ndarray:

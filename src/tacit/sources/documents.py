@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.sparse import csr_matrix
 
 from tacit.sources import tables
 from tacit.sources.opening import check_column
+from tacit.sources.storage import forget, pieces
 from tacit.sources.units import owner, units_of
 from tacit.spec.columns import Tokens
 from tacit.spec.errors import SourceError
@@ -41,6 +42,25 @@ class Documents:
     def arrays(self) -> tuple[np.ndarray, ...]:
         return self.offsets, self.words, self.weights, self.starts
 
+    def part(self, first: int, stop: int) -> Documents:
+        """Some units that follow one another."""
+        begin, end = self.starts[[first, stop]]
+        offsets = self.offsets[begin : end + 1]
+        words = slice(offsets[0], offsets[-1])
+        starts = self.starts[first : stop + 1] - begin
+        return Documents(offsets - offsets[0], self.words[words], self.weights[words], starts)
+
+    def pieces(self, units: int) -> int:
+        """In how many pieces to look at so many units, so that each takes little memory."""
+        return pieces(self.weights, units)
+
+    def forget(self, units: np.ndarray) -> None:
+        """Give back the memory that the words of these units, in order, take."""
+        if units.size:
+            first, stop = self.offsets[self.starts[[units[0], units[-1] + 1]]]
+            for array in (self.words, self.weights):
+                forget(array, first, stop)
+
     @property
     def several(self) -> bool:
         """Whether any unit has more than one document."""
@@ -55,6 +75,7 @@ class DocumentSource:
     owners: Any = field(repr=False)
     column: Tokens
     most: int
+    declared: ClassVar[dict[str, Any]] = {}  # what a table would call its version
 
     def snapshot(self) -> nullcontext[DocumentSource]:
         """The matrix itself, which has one version."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from tacit.sources import engines, files, tables
-from tacit.sources.source import Snapshot, Source
+from tacit.sources.source import Snapshot, Source, check_names
 from tacit.spec.columns import Categorical, Integer, Real
 from tacit.spec.csv_file import CSV
 from tacit.spec.errors import SourceError
@@ -39,7 +38,6 @@ def open_source(data: Any, schema: Schema) -> Source:
     if isinstance(data, (str, os.PathLike)):
         return _path(Path(data), wanted, schema)
     if engines.is_table(data):
-        _check_names("The table", list(data.columns), wanted)
         source = engines.open_table(data, wanted)
         for name in wanted:
             _check_type(name, source.opened_with.field(name).type, schema)
@@ -60,7 +58,7 @@ def _path(path: Path, wanted: list[str], schema: Schema) -> Source:
     if not ending.endswith(files.PARQUET):
         return _csv(CSV(path), wanted, schema)
     fields = files.parquet_schema(path)
-    _check_names(str(path), list(fields.names), wanted)
+    check_names(str(path), list(fields.names), wanted)
     for name in wanted:
         _check_type(name, fields.field(name).type, schema)
     return Source(lambda: files.open_parquet(path), lambda: files.parquet_schema(path))
@@ -73,7 +71,7 @@ def _csv(file: CSV, wanted: list[str], schema: Schema) -> Source:
         if not header:  # a file without a byte is a table without a row
             nothing = nullcontext(Snapshot(lambda names: iter(())))
             return Source(lambda: nothing, lambda: files.csv_header(file))
-        _check_names(str(file.path), header, wanted)
+        check_names(str(file.path), header, wanted)
     except SourceError as error:
         raise SourceError(f"{error}{files.how_to_read(file, header, wanted)}") from None
     numeric = {c.name for c in schema.columns if isinstance(c, (Real, Integer))} - {schema.unit}
@@ -82,7 +80,7 @@ def _csv(file: CSV, wanted: list[str], schema: Schema) -> Source:
 
 def _memory(data: Any, wanted: list[str], schema: Schema) -> Snapshot:
     names, pick = tables.columns_of(data)
-    _check_names("The table", names, wanted)
+    check_names("The table", names, wanted)
     columns = {name: pick(name) for name in wanted}
     for name, values in columns.items():
         check_column(name, values, schema)
@@ -97,21 +95,6 @@ def check_column(name: str, values: Any, schema: Schema) -> None:
     declared = tables.declared_type(values)
     if declared is not None:
         _check_type(name, declared, schema)
-
-
-def _check_names(what: str, names: Sequence[str], wanted: Sequence[str]) -> None:
-    for name in wanted:
-        if names.count(name) > 1:
-            raise SourceError(f"{what} has more than one column {name!r}.")
-        if name not in names:
-            # No more than that: a file without a header would have its first record quoted.
-            alike = [other for other in names if _letters(other) == _letters(name)]
-            hint = f"; did you mean {alike[0]!r}?" if alike else "."
-            raise SourceError(f"{what} has no column {name!r}{hint}")
-
-
-def _letters(name: object) -> str:
-    return "".join(letter for letter in str(name).casefold() if letter.isalnum())
 
 
 def _check_type(name: str, dtype: pa.DataType, schema: Schema) -> None:

@@ -48,11 +48,12 @@ class Source:
     """A table that has been checked but not read.
 
     `header` looks up names and types again: where they are not what they were, a read would take
-    one column for another.
+    one column for another. `declared` is what the custodian calls this version, for the ledger.
     """
 
     snapshot: Callable[[], AbstractContextManager[Snapshot]] = field(repr=False)
     header: Callable[[], Any] = field(repr=False)
+    declared: dict[str, Any] = field(default_factory=dict)
     opened_with: Any = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -65,3 +66,19 @@ class Source:
                 "The columns of the source are not those it had when the wall was made: open it "
                 "again. Nothing was charged."
             )
+
+
+def check_names(what: str, names: Sequence[str], wanted: Sequence[str]) -> None:
+    """Refuse a table that lacks a column, or has it twice."""
+    for name in wanted:
+        if names.count(name) > 1:
+            raise SourceError(f"{what} has more than one column {name!r}.")
+        if name not in names:
+            # No more than that: a file without a header would have its first record quoted.
+            alike = [other for other in names if _letters(other) == _letters(name)]
+            hint = f"; did you mean {alike[0]!r}?" if alike else "."
+            raise SourceError(f"{what} has no column {name!r}{hint}")
+
+
+def _letters(name: object) -> str:
+    return "".join(letter for letter in str(name).casefold() if letter.isalnum())

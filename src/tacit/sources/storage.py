@@ -18,6 +18,7 @@ import pyarrow as pa
 from tacit.sources.units import shards_of
 
 IN_MEMORY = 2**28  # bytes that are kept in memory
+PIECE = 2**26  # bytes of a file to look at before their memory is given back
 SHARDS = 64
 _PAGE = mmap.ALLOCATIONGRANULARITY
 
@@ -44,6 +45,10 @@ class Spool:
         else:
             self._file.write(block.data)
 
+    def cast(self, dtype: Any) -> Spool:
+        """The rows so far in another precision, to be appended to in the place of this."""
+        return self if dtype == self._dtype else cast(self.array(), dtype)
+
     def array(self) -> np.ndarray:
         """All rows; those of a file are read by the system where they are looked at."""
         shape = (-1, self._width) if self._width else (-1,)
@@ -56,17 +61,48 @@ class Spool:
         return np.frombuffer(mapped, self._dtype).reshape(shape)
 
 
+def blocks(array: np.ndarray) -> Iterator[np.ndarray]:
+    """The rows some at a time; the memory of those of a file is given back after each."""
+    step = max(1, PIECE // max(1, array.strides[0]))
+    for first in range(0, len(array), step):
+        yield array[first : first + step]
+        forget(array, first, min(first + step, len(array)))
+
+
+def cast(array: np.ndarray, dtype: Any) -> Spool:
+    """The rows in another precision."""
+    spool = Spool(dtype, array.shape[1])
+    for block in blocks(array):
+        spool.append(block)
+    return spool
+
+
+def pieces(array: np.ndarray, rows: int) -> int:
+    """In how many pieces to look at some rows, so that each takes little memory; 1 in memory."""
+    # The system reads up to 16 pages where one is looked at.
+    return 1 + min(array.nbytes, 16 * _PAGE * rows) // PIECE if _mapped(array) else 1
+
+
 def forget(array: np.ndarray, first: int, stop: int) -> None:
     """Give back the memory that rows of a file take; they can be read again."""
+    mapped = _mapped(array)
+    if mapped is not None:
+        offset, row = _address(array) - _address(np.frombuffer(mapped, np.uint8)), array.strides[0]
+        begin, end = ((offset + at * row) // _PAGE * _PAGE for at in (int(first), int(stop)))
+        if end > begin:
+            mapped.madvise(mmap.MADV_DONTNEED, begin, end - begin)
+
+
+def _mapped(array: np.ndarray) -> mmap.mmap | None:
     base: Any = array
     while getattr(base, "base", None) is not None:
         base = base.base
-    mapped = getattr(base, "obj", base)
-    if isinstance(mapped, mmap.mmap):
-        row = array.strides[0]
-        begin, end = first * row // _PAGE * _PAGE, stop * row // _PAGE * _PAGE
-        if end > begin:
-            mapped.madvise(mmap.MADV_DONTNEED, begin, end - begin)
+    found = getattr(base, "obj", base)
+    return found if isinstance(found, mmap.mmap) else None
+
+
+def _address(array: np.ndarray) -> int:
+    return int(array.__array_interface__["data"][0])
 
 
 class ByUnit:

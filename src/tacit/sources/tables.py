@@ -37,7 +37,7 @@ def columns_of(data: Any) -> tuple[list[str], Callable[[str], Any]]:
         return list(data), data.__getitem__
     raise SourceError(
         "Expected a CSV or Parquet path, a pandas, polars or pyarrow table, a dict of arrays "
-        f"or a DuckDB table of Ibis, got {type(data).__name__}."
+        f"or a tacit.Table of an engine, got {type(data).__name__}."
     )
 
 

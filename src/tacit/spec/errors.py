@@ -33,6 +33,10 @@ class LedgerError(TacitError):
     """The ledger is locked, unreadable, broken or belongs to another study."""
 
 
+class NameTakenError(LedgerError):
+    """The name stands for another question. No data were read and no budget was spent."""
+
+
 class ReplacedError(LedgerError):
     """Stored answers were replaced by `facts`, a method's public state after `step` answers."""
 
@@ -62,6 +66,18 @@ class OverBudgetError(TacitError):
             f"Over budget: requested {requested}, remaining {remaining}. "
             "No data were read and no budget was spent."
         )
+
+
+class PolicyError(TacitError):
+    """The custodian's policy does not allow it. Nothing was read and nothing was spent."""
+
+
+class StoppedError(TacitError):
+    """The custodian's data set answers nothing until its custodian has looked."""
+
+
+class RemoteError(TacitError):
+    """The custodian's server cannot be reached, or does not answer as Tacit's would."""
 
 
 class PrivacyWarning(UserWarning):

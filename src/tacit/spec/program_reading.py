@@ -57,6 +57,7 @@ class Rebuilt:
     jaxpr: Any
     loops: bool
     largest: int
+    work: int
 
 
 @dataclass
@@ -252,7 +253,7 @@ def rebuilt(text: str) -> Rebuilt:
             raise
         except Exception:  # noqa: BLE001 - whatever JAX raises
             raise _refused("operations that JAX can put together") from None
-    return Rebuilt(jaxpr, reader.loops, reader.largest)
+    return Rebuilt(jaxpr, reader.loops, reader.largest, reader.work)
 
 
 def _check(program: Any, dtype: str, size: int, loops: bool) -> None:

@@ -101,6 +101,11 @@ class Program:
         """The number of numbers in the largest intermediate value of one row."""
         return self._rebuilt.largest
 
+    @property
+    def work(self) -> int:
+        """About how many numbers are computed for one row, at most."""
+        return self._rebuilt.work
+
     def precision(self) -> AbstractContextManager[None]:
         """A context in which JAX computes with the precision of this program.
 

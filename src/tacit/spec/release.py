@@ -7,6 +7,7 @@ import math
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import product
 from pathlib import Path
 from statistics import NormalDist
@@ -278,19 +279,30 @@ class Release:
     __hash__ = None  # type: ignore[assignment]
 
     def to_dict(self) -> dict[str, Any]:
-        return {"format": _FORMAT, "integers": [int(i) for i in self.integers], **self._header()}
+        return {"format": _FORMAT, "integers": [int(i) for i in self.integers], **self.header()}
 
-    def _header(self) -> dict[str, Any]:
+    def header(self, *without: str) -> dict[str, Any]:
+        """Everything but the numbers, and what else can be done without."""
         names = ("noise", "n", "blocks", "query", "schema", "certificate", "analysis")
-        return {name: plain(getattr(self, name)) for name in names}
+        return {name: plain(getattr(self, name)) for name in names if name not in without}
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> Release:
         with reading("release"):
             if facts["format"] != _FORMAT:
                 raise FileError(f"Expected format {_FORMAT}, got {facts['format']!r}.")
+            schema = Schema.from_dict(facts["schema"])
+            query = query_from_dict(facts["query"])
+            return cls.from_header(facts, schema, facts["integers"], query)
+
+    @classmethod
+    def from_header(
+        cls, facts: Mapping[str, Any], schema: Schema, integers: Any, query: Query
+    ) -> Release:
+        """A release from its `header`, its numbers, and the schema and query that one has."""
+        with reading("release"):
             blocks = tuple(_block(b) for b in facts["blocks"])
-            integers = _whole(facts["integers"])
+            integers = _whole(integers)
             sized = integers.shape == (sum(block.size for block in blocks),)
             if not sized or len(facts["noise"]) != len(blocks):
                 raise FileError("This release does not hold as many numbers as it says.")
@@ -299,8 +311,8 @@ class Release:
                 blocks=blocks,
                 noise=tuple(_law(law) for law in facts["noise"]),
                 n=facts["n"],
-                schema=Schema.from_dict(facts["schema"]),
-                query=query_from_dict(facts["query"]),
+                schema=schema,
+                query=query,
                 certificate=Certificate.from_dict(facts["certificate"]),
                 analysis=None if facts["analysis"] is None else {**facts["analysis"]},
             )
@@ -320,7 +332,7 @@ class Release:
         """Write JSON, or a compressed npz where the name ends in `.npz`. No pickle."""
         path = Path(path)
         if path.suffix == ".npz":
-            header = to_json({"format": _FORMAT, **self._header()})
+            header = to_json({"format": _FORMAT, **self.header()})
             encoded = np.frombuffer(header.encode(), "u1")
             np.savez_compressed(path, integers=self.integers, header=encoded)
         else:
@@ -345,6 +357,13 @@ class Release:
                 f"Cannot read {path}: {why} Expected what tacit release or Release.save wrote, or "
                 "a release.json among the results of tacit run."
             ) from None
+
+
+@lru_cache(maxsize=4)
+def read_header(text: str) -> tuple[dict[str, Any], Schema]:
+    """A header in JSON and the schema in it: long, and the same for most steps of a lease."""
+    header = from_json(text)
+    return header, Schema.from_dict(header["schema"])
 
 
 def _block(facts: Mapping[str, Any]) -> Block:

@@ -1,7 +1,7 @@
-"""Facts: records as plain values, as JSON with arrays of numbers in it, and their digests.
+"""Facts: records as plain values, as JSON or bytes with arrays of numbers in it, and their digests.
 
 `to_dict` of a query, plan or release gives plain values and NumPy arrays. Here they become text
-that can be stored and sent, or a digest by which a question is recognised.
+that can be stored, bytes that can be sent, or a digest by which a question is recognised.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from tacit.spec.errors import FileError, QueryError, TacitError
 
 _ARRAY = "array"
 _MOST_NUMBERS = 10**8
+_MARK = b"\x93tc1"  # before facts in bytes; no JSON begins with it
 # What constructors raise for facts of other types and shapes than `to_dict` writes.
 _MALFORMED = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
@@ -45,6 +46,87 @@ def from_json(text: str | bytes) -> Any:
         return json.loads(text, object_hook=_array)
     except (ValueError, RecursionError):
         raise FileError("Expected JSON as Tacit writes it.") from None
+
+
+def to_bytes(facts: Any) -> bytes:
+    """JSON and behind it the bytes of its arrays, integers as small as they fit.
+
+    Examples
+    --------
+    >>> from_bytes(to_bytes({"a": np.arange(3), "b": 0.5}))
+    {'a': array([0, 1, 2]), 'b': 0.5}
+    """
+    arrays: list[np.ndarray] = []
+
+    def placed(value: Any) -> Any:
+        if not (isinstance(value, np.ndarray) and value.dtype.kind in "biufc"):
+            return _json(value)
+        whole = np.ascontiguousarray(value).astype(value.dtype.newbyteorder("<"), copy=False)
+        arrays.append(_narrowed(whole))
+        own = {"as": whole.dtype.str} if arrays[-1].dtype != whole.dtype else {}
+        return {_ARRAY: arrays[-1].dtype.str, "shape": list(value.shape), **own}
+
+    header = json.dumps(facts, default=placed).encode()
+    parts = (array.data.cast("B") for array in arrays if array.size)
+    return b"".join((_MARK, len(header).to_bytes(4, "little"), header, *parts))
+
+
+def from_bytes(raw: bytes | bytearray) -> Any:
+    """What `to_bytes` wrote; whoever wrote it."""
+    view, size = memoryview(raw), int.from_bytes(raw[4:8], "little")
+    if bytes(view[:4]) != _MARK or len(view) < 8 + size:
+        raise FileError("Expected facts in bytes as Tacit writes them.")
+    at = 8 + size
+
+    def array(facts: dict[str, Any]) -> Any:
+        nonlocal at
+        if _ARRAY not in facts:
+            return facts
+        dtype, shape = _dtype(facts[_ARRAY]), _shape(facts["shape"])
+        whole = _dtype(facts.get("as", facts[_ARRAY]))
+        if whole != dtype and (dtype.kind + whole.kind not in ("ii", "iu")):
+            raise ValueError
+        begin, at = at, at + dtype.itemsize * math.prod(shape)
+        # Behind one another, so that few bytes do not stand for many arrays.
+        found = np.frombuffer(view[begin:at], dtype).reshape(shape)
+        return found.astype(whole.newbyteorder("="))
+
+    try:
+        facts = json.loads(bytes(view[8:at]), object_hook=array)
+        if at != len(view):
+            raise ValueError
+    except (LookupError, RecursionError, TypeError, ValueError):
+        raise FileError("Expected facts in bytes as Tacit writes them.") from None
+    return facts
+
+
+def _narrowed(array: np.ndarray) -> np.ndarray:
+    """Integers in the smallest type that holds them all."""
+    if array.dtype.kind not in "iu" or not array.size:
+        return array
+    low, high = array.min(), array.max()
+    for name in ("<i1", "<i2", "<i4"):
+        limits = np.iinfo(name)
+        if limits.min <= low and high <= limits.max:
+            smaller = np.dtype(name).itemsize < array.dtype.itemsize
+            return array.astype(name) if smaller else array
+    return array
+
+
+def _dtype(name: Any) -> np.dtype[Any]:
+    dtype = np.dtype(str(name))
+    if dtype.kind not in "biufc":
+        raise ValueError
+    return dtype
+
+
+def _shape(given: Any) -> tuple[int, ...]:
+    shape = tuple(given)
+    if any(type(side) is not int or side < 0 for side in shape):
+        raise ValueError
+    if math.prod(shape) > _MOST_NUMBERS:
+        raise ValueError
+    return shape
 
 
 @contextmanager
@@ -162,12 +244,7 @@ def _array(facts: dict[str, Any]) -> Any:
     if _ARRAY not in facts:
         return facts
     try:
-        dtype = np.dtype(str(facts["dtype"]))
-        shape = tuple(facts["shape"])
-        if dtype.kind not in "biufc" or min(shape, default=0) < 0:
-            raise ValueError
-        if math.prod(shape) > _MOST_NUMBERS:
-            raise ValueError
+        dtype, shape = _dtype(facts["dtype"]), _shape(facts["shape"])
         raw = base64.b64decode(facts[_ARRAY], validate=True)
         return np.frombuffer(raw, dtype).reshape(shape).astype(dtype.newbyteorder("="))
     except (KeyError, TypeError, ValueError, binascii.Error):

@@ -23,7 +23,6 @@ from tacit.models import model_from_description
 from tacit.posterior import Posterior, describe
 from tacit.spec.budget import Budget
 from tacit.spec.checks import meant
-from tacit.spec.columns import column_from_dict
 from tacit.spec.csv_file import CSV
 from tacit.spec.errors import FileError, StudyError, TacitError
 from tacit.spec.mechanisms import ADDITIVE
@@ -32,6 +31,9 @@ from tacit.spec.protocols import Releaser
 from tacit.spec.release import Release
 from tacit.spec.sampling import Sampling, SamplingOptions
 from tacit.spec.schema import Schema
+from tacit.spec.table import Table
+from tacit.stores.store import located
+from tacit.study.tables import EXAMPLES, HOW_TO_READ, check_table, schema_of, source_of
 
 _KNOWN: Mapping[str, Mapping[str, Any]] = {
     "mechanism": {each.__name__: each for each in ADDITIVE},
@@ -45,14 +47,7 @@ _RESULTS = ("summary.csv", "posterior.nc", "release.json", "certificate.json")
 # A folder is called so, on every system: no separators, no dot first, and not too long.
 _NAME = re.compile(r"[^\W_][^/\\:*?\"<>|\x00-\x1f\x7f]*")
 _LONGEST_NAME = 100  # bytes
-_EXAMPLES = {  # what to write where a part is missing
-    "analysis": (
-        ' Write [[analysis]], then on lines of their own name = "...", model = "...", the options '
-        "of the model and how = { epsilon = 0.5 }."
-    ),
-}
 PLANNING = ("n_units", "epsilons", "repeats", "guess", "rows")
-_HOW_TO_READ = ("encoding", "separator", "decimal")
 
 
 @dataclass(frozen=True)
@@ -74,8 +69,8 @@ class Study:
     `tacit plan`: public guesses. `composition` is how the ledger adds up.
     """
 
-    source: Path | CSV
-    ledger: Path
+    source: Path | CSV | Table
+    ledger: str
     schema: Schema
     budget: Budget
     analyses: tuple[Analysis, ...]
@@ -99,29 +94,40 @@ class Study:
             hint = _is_table(path)
             raise StudyError(f"{path} is not a TOML file: {error}.{hint and f' {hint}'}") from None
         where = path.parent
-        _check(facts, "the study", {"data", "schema", "budget", "analysis"}, {"output", "plan"})
-        _check(facts["data"], "[data]", {"source", "ledger"}, set(_HOW_TO_READ))
-        _check(facts["budget"], "[budget]", {"epsilon"}, {"delta", "composition"})
-        _check(facts.get("output", {}), "[output]", set(), {"folder"})
-        _check(facts.get("plan", {}), "[plan]", set(), {*PLANNING})
+        check_table(
+            facts, "the study", {"data", "schema", "budget", "analysis"}, {"output", "plan"}
+        )
+        check_table(facts["data"], "[data]", {"source", "ledger"}, set(HOW_TO_READ))
+        check_table(facts["budget"], "[budget]", {"epsilon"}, {"delta", "composition"})
+        check_table(facts.get("output", {}), "[output]", set(), {"folder"})
+        check_table(facts.get("plan", {}), "[plan]", set(), {*PLANNING})
         if not isinstance(facts["analysis"], list) or not facts["analysis"]:
             raise StudyError(
-                f"Expected at least one [[analysis]] in the study.{_EXAMPLES['analysis']}"
+                f"Expected at least one [[analysis]] in the study.{EXAMPLES['analysis']}"
             )
         analyses = tuple(_analysis(a) for a in facts["analysis"])
         folder = facts.get("output", {}).get("folder", "results")
         if len({a.name for a in analyses}) < len(analyses):
             raise StudyError("Expected each [[analysis]] to have its own name.")
         return cls(
-            source=_source(where, facts["data"]),
-            ledger=where / Path(str(facts["data"]["ledger"])).expanduser(),
-            schema=_schema(facts["schema"]),
+            source=source_of(where, facts["data"]),
+            ledger=located(str(facts["data"]["ledger"]), where),
+            schema=schema_of(facts["schema"]),
             budget=Budget(facts["budget"]["epsilon"], facts["budget"].get("delta", 0)),
             composition=facts["budget"].get("composition", "basic"),
             analyses=analyses,
             output=where / Path(str(folder)).expanduser() / path.stem,
             planning=_planning(facts.get("plan", {}), where),
         )
+
+    @property
+    def called(self) -> str:
+        """What the data are called, without where they are."""
+        match self.source:
+            case Table(name=name):
+                return name
+            case CSV(path=path) | (Path() as path):
+                return Path(path).name
 
     def analysis(self, name: str | None) -> Analysis:
         """The analysis of this name; None will do for the only one."""
@@ -238,27 +244,6 @@ def _is_table(path: Path) -> str:
     return f"It is called as a table is: tacit init {path} writes a study file for one."
 
 
-def _source(where: Path, facts: Mapping[str, Any]) -> Path | CSV:
-    """The file of the data, with what is said of its encoding, separator and decimal sign."""
-    path = where / Path(str(facts["source"])).expanduser()
-    how = {key: facts[key] for key in _HOW_TO_READ if key in facts}
-    return CSV(path, **how) if how else path
-
-
-def _schema(facts: Mapping[str, Any]) -> Schema:
-    optional = {"unit", "max_rows_per_unit", "max_units", "neighbours"}
-    _check(facts, "[schema]", {"columns"}, optional)
-    columns = []
-    for column in facts["columns"]:
-        plain = {k: float(v) if isinstance(v, Decimal) else v for k, v in column.items()}
-        if "name" not in plain:
-            slips = [key for key in plain if meant(key, ["name"]) != "."]
-            hint = f"; is {slips[0]!r} meant to be it?" if slips else "."
-            raise StudyError(f"Expected a name for each column of [schema], got {plain}{hint}")
-        columns.append(column_from_dict(plain))
-    return Schema(*columns, **{key: facts[key] for key in optional if key in facts})
-
-
 def _analysis(facts: Mapping[str, Any]) -> Analysis:
     rest = dict(facts)
     name = rest.pop("name", None)
@@ -347,17 +332,3 @@ def _option(name: str, key: str, value: Any) -> Any:
     if isinstance(value, list):
         return tuple(_option(name, "", each) for each in value)
     return float(value) if isinstance(value, Decimal) and key not in _SPENT else value
-
-
-def _check(
-    facts: Any, where: str, required: set[str], optional: frozenset[str] | set[str] = frozenset()
-) -> None:
-    if not isinstance(facts, Mapping):
-        raise StudyError(f"Expected {where} to be a table.")
-    for key in sorted(set(facts) - required - optional):  # a slip first: it leaves a gap elsewhere
-        known = dict.fromkeys(sorted(required | optional))
-        raise StudyError(
-            f"Unknown {key!r} in {where}; it may have {', '.join(known)}{meant(key, known)}"
-        )
-    for key in sorted(required - set(facts)):
-        raise StudyError(f"Expected {key!r} in {where}.{_EXAMPLES.get(key, '')}")

@@ -13,7 +13,7 @@ from tacit.methods.method import Task
 from tacit.methods.run import name_of_payment, seed_of
 from tacit.planning.plan import FitPlan, needs_units, planned, without_rows
 from tacit.spec.budget import Amounts, Budget, Left, Spent
-from tacit.spec.errors import LedgerError, OverBudgetError, TacitError
+from tacit.spec.errors import NameTakenError, OverBudgetError, TacitError
 from tacit.spec.schema_changes import changed_since, schema_changes
 from tacit.study.file import Analysis, Study
 
@@ -145,7 +145,7 @@ def _planned(
                 assert chain is not None
                 new = schema_changes(chain.schema, study.schema)
                 since = changed_since(chain.changes, claim.mark.entry, new)
-                raise LedgerError(
+                raise NameTakenError(
                     f"The name {name!r} was used for a different question: choose another name "
                     f"for this analysis. Nothing was read or spent.{since}"
                 )

@@ -69,6 +69,7 @@ class Chain:
     alone: Spent = field(default_factory=Spent)  # what the releases would cost alone, added up
     claims: dict[str, Claim] = field(default_factory=dict)  # by name
     answers: dict[str, Answered] = field(default_factory=dict)  # by name
+    approved: set[str] = field(default_factory=set)  # questions, with who asks and their price
 
     def follow(self, seq: int, body: str, stored_hash: str) -> None:
         """Check one more link and take in what it says."""
@@ -114,6 +115,8 @@ class Chain:
                 if entry["claim"] not in self._unanswered(entry["name"]).tokens:
                     raise ValueError("an answer that nobody paid for")
                 self.answers[entry["name"]] = Answered(_text(entry["sha256"]), time)
+            case "approved" if seq > 1:
+                self.approved.add(_text(entry["question"]))
             case "raised" if seq > 1:
                 self.budget = Budget(entry["epsilon"], entry["delta"])
             case _:

@@ -10,21 +10,20 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from tacit.accounting.filters import BASIC, accountant, charged, check_charge
 from tacit.spec.budget import Budget
 from tacit.spec.certificate import Certificate, Charge, LedgerMark, Stored
-from tacit.spec.errors import LedgerError, OverBudgetError
+from tacit.spec.errors import LedgerError, NameTakenError, OverBudgetError
 from tacit.spec.schema import Schema
 from tacit.spec.schema_changes import assumed_of_changes, changed_since, schema_changes
+from tacit.stores.store import Session
 from tacit.wall.chain import Answered, Chain, digest, link
-from tacit.wall.store import Store
+from tacit.wall.store import store_at
 
 _ALL_AFTER = "SELECT seq, body, hash FROM entries WHERE seq > ? ORDER BY seq"
 _ONE_HASH = "SELECT hash FROM entries WHERE seq = ?"
@@ -33,17 +32,13 @@ _UNPAID = "No data were read and no budget was spent."
 
 
 class Ledger:
-    """The ledger of one protected population."""
+    """The ledger of one protected population, in a file or at "postgresql://host/database#name"."""
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._store = Store(path)
+    def __init__(self, address: str | os.PathLike[str]) -> None:
+        self.store = store_at(address)
         self._chain = Chain()
         self._written: list[tuple[int, str, str]] = []
         self._schema: Schema | None = None
-
-    @property
-    def durable(self) -> bool:
-        return self._store.durable
 
     def open(self, pins: Mapping[str, Any], budget: Budget, schema: Schema | None = None) -> None:
         """Create the ledger, or check that it was created for the same people and terms.
@@ -59,7 +54,7 @@ class Ledger:
             "schema": None if schema is None else schema.to_dict(),
             **budget.texts,
         }
-        self._store.create(lambda connection: _insert(connection, 0, "", first))
+        self.store.create(lambda session: _insert(session, 0, "", first))
         chain = self.read()
         for what in {**chain.pins, **pins}:
             pinned = chain.pins.get(what)
@@ -79,31 +74,31 @@ class Ledger:
 
     def read(self) -> Chain:
         """What the ledger says now, after checking the chain."""
-        with self._store.session("BEGIN", _LOOKED) as connection:
-            return self._advance(connection)
+        with self.store.session(_LOOKED, write=False) as session:
+            return self._advance(session)
 
-    def entries(self) -> list[dict[str, Any]]:
-        """All entries, after checking the chain."""
-        with self._store.session("BEGIN", _LOOKED) as connection:
-            self._advance(connection)
-            rows = connection.execute(_ALL_AFTER, (0,)).fetchall()
+    def entries(self, after: int = 0) -> list[dict[str, Any]]:
+        """All entries, or those after one, after checking the chain."""
+        with self.store.session(_LOOKED, write=False) as session:
+            self._advance(session)
+            rows = session.execute(_ALL_AFTER, (after,)).fetchall()
         return [{"entry": seq, **json.loads(body), "hash": hash_} for seq, body, hash_ in rows]
 
     def verify(self, mark: LedgerMark | None = None) -> Chain:
         """Check every link, every stored release and, given a mark, that its entry is here."""
-        with self._store.session("BEGIN", _LOOKED) as connection:
+        with self.store.session(_LOOKED, write=False) as session:
             self._chain = Chain()
-            chain = self._advance(connection)
-            stored = connection.execute("SELECT name, body FROM releases").fetchall()
+            chain = self._advance(session)
+            stored = session.execute("SELECT name, body FROM releases").fetchall()
             if len(stored) != len(chain.answers):
                 raise LedgerError("The ledger is broken: a stored release is gone or twice there.")
             for name, body in stored:
                 _check_stored(body, chain.answers.get(name))
-            for seq, body, _ in connection.execute(_ALL_AFTER, (0,)).fetchall():
+            for seq, body, _ in session.execute(_ALL_AFTER, (0,)).fetchall():
                 check_charge(chain.adds_up, seq, json.loads(body))
             if mark is not None:
                 whole = type(mark.entry) is int and 0 < mark.entry <= chain.seq
-                row = connection.execute(_ONE_HASH, (mark.entry if whole else 0,)).fetchone()
+                row = session.execute(_ONE_HASH, (mark.entry if whole else 0,)).fetchone()
                 if row is None or row[0] != mark.head:
                     raise LedgerError(
                         f"The ledger does not hold entry {mark.entry} of this certificate: "
@@ -127,35 +122,34 @@ class Ledger:
         """
         # Fixed by the first entry; computed before others wait, since a lease takes a second.
         adds_up = (self._chain if self._chain.seq else self.read()).adds_up
-        amounts = adds_up.cost(cost, event)
-        with self._transaction(_UNPAID) as connection:
-            chain = self._advance(connection)
+        amounts = charged(adds_up, adds_up.cost(cost, event).texts)  # refuses what cannot be read
+        with self._transaction(_UNPAID) as session:
+            chain = self._advance(session)
             new = self._changes(chain)
             claim = None if name is None else chain.claims.get(name)
             if name is not None and claim is not None:
                 if claim.question != question:
                     since = changed_since(chain.changes, claim.mark.entry, new)
-                    raise LedgerError(
+                    raise NameTakenError(
                         f"The name {name!r} was used for a different question: choose another. "
                         f"{_UNPAID}{since}"
                     )
-                stored = self._stored(connection, chain, name)
+                stored = self._stored(session, chain, name)
                 if stored is not None:
                     return Charge(claim.mark, "", stored)
                 if claim.opened:  # proof: claim
                     return Charge(claim.mark, "", opened=claim.opened)
                 if takeover:
-                    taken = self._append(connection, {"kind": "takeover", "name": name})
+                    taken = self._append(session, {"kind": "takeover", "name": name})
                     return Charge(claim.mark, taken.head)
             left = chain.adds_up.limits(chain.limit) - chain.spent
             if not amounts.within(left):  # proof: budget
                 raise OverBudgetError(str(amounts), str(left))
             if self._schema is not None and new:  # proof: schema-grows
                 facts = {"schema": self._schema.to_dict(), "changes": list(new)}
-                self._append(connection, {"kind": "schema", **facts})
+                self._append(session, {"kind": "schema", **facts})
             paid = {"name": name, "question": question, **cost.texts, **amounts.texts}
-            charged(chain.adds_up, paid)  # what could not be read back is not written
-            mark = self._append(connection, {"kind": "charge", **paid, "event": dict(event)})
+            mark = self._append(session, {"kind": "charge", **paid, "event": dict(event)})
         return Charge(mark, mark.head)
 
     def keep(self, name: str, token: str, answer: str) -> Stored | None:
@@ -164,29 +158,37 @@ class Ledger:
         The first of several holders of a claim stores, be it the last to have taken it over or
         not: an answer that waited for a holder who died would never be given.
         """
-        with self._transaction("The answer was not stored.") as connection:
-            chain = self._advance(connection)
-            stored = self._stored(connection, chain, name)
+        with self._transaction("The answer was not stored.") as session:
+            chain = self._advance(session)
+            stored = self._stored(session, chain, name)
             if stored is not None:
                 return stored
             if name not in chain.claims or token not in chain.claims[name].tokens:
                 raise LedgerError(f"The name {name!r} is not claimed by this process.")
-            connection.execute("INSERT INTO releases VALUES (?, ?)", (name, answer))
+            session.execute("INSERT INTO releases VALUES (?, ?)", (name, answer))
             facts = {"name": name, "claim": token, "sha256": digest(answer)}
-            self._append(connection, {"kind": "release", **facts})
+            self._append(session, {"kind": "release", **facts})
         return None
 
     def open_lease(self, name: str, begun: str) -> str:
         """Write down with what the answers under a name were begun, or return what was written."""
-        with self._transaction("The lease was not opened.") as connection:
-            claim = self._advance(connection).claims[name]
+        with self._transaction("The lease was not opened.") as session:
+            claim = self._advance(session).claims[name]
             if not claim.opened:
-                self._append(connection, {"kind": "opened", "name": name, "begun": begun})
+                self._append(session, {"kind": "opened", "name": name, "begun": begun})
             return claim.opened or begun
 
-    @property
-    def path(self) -> Path | None:
-        return self._store.path if self.durable else None
+    def answer(self, name: str) -> Stored | None:
+        """What is stored under a name."""
+        with self.store.session(_LOOKED, write=False) as session:
+            return self._stored(session, self._advance(session), name)
+
+    def approve(self, question: str, cost: Budget, by: str, reason: str) -> None:
+        """Write down that a question may cost more than a custodian's policy allows."""
+        with self._transaction("Nothing was approved.") as session:
+            self._advance(session)
+            facts = {"question": question, "by": by, "reason": reason, **cost.texts}
+            self._append(session, {"kind": "approved", **facts})
 
     def certificate(
         self,
@@ -198,7 +200,7 @@ class Ledger:
     ) -> Certificate:
         """What was charged for, at what cost, for whom and under which assumptions."""
         assumptions = assumed_of_changes(tuple(self._chain.changes))
-        if not self.durable:
+        if not self.store.durable:
             assumptions.append("the ledger is in memory: what was spent before is not known")
         return Certificate(
             unit=schema.protects,
@@ -219,51 +221,50 @@ class Ledger:
         """Allow more from now on; the decision and its reason stay on the record."""
         if not reason.strip():
             raise LedgerError("Expected a reason for raising the budget.")
-        with self._transaction("The budget was not raised.") as connection:
-            chain = self._advance(connection)
-            limit = chain.limit
-            accountant(chain.pins, budget, chain.adds_up.facts)  # refuses what has no proof
+        with self._transaction("The budget was not raised.") as session:
+            limit = self._advance(session).limit
+            accountant(self._chain.pins, budget, self._chain.adds_up.facts)  # what has no proof
             if budget.epsilon < limit.epsilon or budget.delta < limit.delta or budget == limit:
                 raise LedgerError(f"Expected a larger budget than {limit}, got {budget}.")
-            self._append(connection, {"kind": "raised", **budget.texts, "reason": reason})
+            self._append(session, {"kind": "raised", **budget.texts, "reason": reason})
 
     @staticmethod
-    def _stored(connection: sqlite3.Connection, chain: Chain, name: str) -> Stored | None:
-        row = connection.execute("SELECT body FROM releases WHERE name = ?", (name,)).fetchone()
+    def _stored(session: Session, chain: Chain, name: str) -> Stored | None:
+        row = session.execute("SELECT body FROM releases WHERE name = ?", (name,)).fetchone()
         answered = chain.answers.get(name)
         if row is None and answered is None:
             return None
         return _check_stored(None if row is None else row[0], answered)
 
-    def _append(self, connection: sqlite3.Connection, entry: Mapping[str, Any]) -> LedgerMark:
+    def _append(self, session: Session, entry: Mapping[str, Any]) -> LedgerMark:
         seq, _, head = (
             self._written[-1] if self._written else (self._chain.seq, "", self._chain.head)
         )
-        row = _insert(connection, seq, head, entry)
+        row = _insert(session, seq, head, entry)
         self._written.append(row)
         return LedgerMark(self._chain.ledger, row[0], row[2])
 
-    def _advance(self, connection: sqlite3.Connection) -> Chain:
+    def _advance(self, session: Session) -> Chain:
         """Check what was added since the last read, and that what was seen is still there."""
         chain = self._chain
         if chain.seq:
-            row = connection.execute(_ONE_HASH, (chain.seq,)).fetchone()
+            row = session.execute(_ONE_HASH, (chain.seq,)).fetchone()
             if row is None or row[0] != chain.head:
                 raise LedgerError("The ledger is broken: it was cut or rolled back.")
-        for seq, body, stored_hash in connection.execute(_ALL_AFTER, (chain.seq,)).fetchall():
+        for seq, body, stored_hash in session.execute(_ALL_AFTER, (chain.seq,)).fetchall():
             chain.follow(seq, body, stored_hash)
         # The end of the chain stands in a second place, so that a damaged page cannot hide it.
-        if connection.execute("SELECT seq, hash FROM head").fetchall() != [(chain.seq, chain.head)]:
+        if session.execute("SELECT seq, hash FROM head").fetchall() != [(chain.seq, chain.head)]:
             raise LedgerError("The ledger is broken: its last entries are gone.")
         return chain
 
     @contextmanager
-    def _transaction(self, outcome: str) -> Iterator[sqlite3.Connection]:
+    def _transaction(self, outcome: str) -> Iterator[Session]:
         """A session for writing: alone from its start, committed if nothing was raised."""
-        with self._store.session("BEGIN IMMEDIATE", outcome) as connection:
+        with self.store.session(outcome, write=True) as session:
             self._written.clear()
-            yield connection
-            connection.execute("COMMIT")
+            yield session
+            session.commit()
             for row in self._written:  # only what is on disk is remembered
                 self._chain.follow(*row)
 
@@ -275,13 +276,13 @@ def _check_stored(body: Any, answered: Answered | None) -> Stored:
 
 
 def _insert(
-    connection: sqlite3.Connection, seq: int, head: str, entry: Mapping[str, Any]
+    session: Session, seq: int, head: str, entry: Mapping[str, Any]
 ) -> tuple[int, str, str]:
     now = datetime.now(UTC).isoformat(timespec="seconds")
     # proof: nonce. Equal entries written on two copies of a ledger have different hashes.
     body = json.dumps({"time": now, "nonce": secrets.token_hex(16), **entry})
     row = (seq + 1, body, link(head, seq + 1, body))
-    connection.execute("INSERT INTO entries VALUES (?, ?, ?)", row)
-    connection.execute("DELETE FROM head")
-    connection.execute("INSERT INTO head VALUES (?, ?)", (row[0], row[2]))
+    session.execute("INSERT INTO entries VALUES (?, ?, ?)", row)
+    session.execute("DELETE FROM head")
+    session.execute("INSERT INTO head VALUES (?, ?)", (row[0], row[2]))
     return row

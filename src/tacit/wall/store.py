@@ -12,8 +12,10 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from stat import S_ISREG
 
 from tacit.spec.errors import LedgerError
+from tacit.stores.store import Session, Store
 
 _VERSION = 5
 _APPLICATION = 0x7AC17
@@ -24,21 +26,27 @@ CREATE TABLE releases (name TEXT NOT NULL, body TEXT NOT NULL);
 CREATE TABLE head (seq INTEGER NOT NULL, hash TEXT NOT NULL);
 """
 
-Fill = Callable[[sqlite3.Connection], object]
+
+def store_at(address: str | os.PathLike[str]) -> Store:
+    """The store of a ledger: a path, ":memory:", or "postgresql://host/database#ledger"."""
+    if str(address) == ":memory:":
+        return FileStore(Path(":memory:"), "ledger", _TABLES)
+    if "://" in str(address):
+        from tacit.stores.postgres import PostgresStore
+
+        return PostgresStore(str(address), "ledger", _TABLES)
+    return FileStore(Path(os.path.realpath(address)), "ledger", _TABLES)  # proof: one-name
 
 
-class Store:
+class FileStore:
     """One file, or ":memory:", which only the process that made it can use."""
 
-    def __init__(
-        self, path: str | os.PathLike[str], what: str = "ledger", tables: str = _TABLES
-    ) -> None:
-        self.what, self._tables = what, tables
-        self.path = Path(os.path.realpath(path))  # proof: one-name
+    def __init__(self, path: Path, what: str, tables: str) -> None:
+        self.path, self._what, self._tables = path, what, tables
         self._lock = threading.RLock()
         self._process = os.getpid()
         self._memory: sqlite3.Connection | None = None
-        if str(path) == ":memory:":
+        if path == Path(":memory:"):
             self._memory = sqlite3.connect(
                 ":memory:", isolation_level=None, check_same_thread=False
             )
@@ -48,12 +56,18 @@ class Store:
     def durable(self) -> bool:
         return self._memory is None
 
-    def create(self, fill: Fill) -> None:
-        """Make the file with what `fill` writes into it, unless it is there."""
+    def beside(self, suffix: str, what: str, tables: str) -> FileStore:
+        path = self.path if self._memory else self.path.with_name(self.path.name + suffix)
+        return FileStore(path, what, tables)
+
+    def exists(self) -> bool:
+        return self.durable and os.path.lexists(self.path)
+
+    def create(self, fill: Callable[[Session], object]) -> None:
         if self._memory is not None:
             fill(self._memory)
             return
-        if self.path.exists():
+        if self.exists():
             return
         # Made whole under another name, then linked: a ledger is never seen half made, and an
         # emptied file in its place is never taken for a new one.
@@ -75,27 +89,23 @@ class Store:
         except (OSError, sqlite3.Error) as error:
             why = error.strerror if isinstance(error, OSError) else error
             raise LedgerError(
-                f"Cannot create the {self.what} {self.path}: {why}. Nothing was charged."
+                f"Cannot create the {self._what} {self.path}: {why}. Nothing was charged."
             ) from None
 
     @contextmanager
-    def session(self, begin: str, outcome: str) -> Iterator[sqlite3.Connection]:
-        """One consistent view, rolled back unless committed; any fault of the file is refused.
-
-        `outcome` ends the error's sentence: what has then happened to the data and the budget.
-        """
+    def session(self, outcome: str, *, write: bool) -> Iterator[Session]:
         with self._lock:
             try:
                 with self._connection(outcome) as connection:
-                    connection.execute(begin)
+                    connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
                     try:
                         yield connection
                     finally:
                         if connection.in_transaction:
                             connection.execute("ROLLBACK")
             except (sqlite3.Error, UnicodeDecodeError) as error:
-                state = _state(error) or f"unreadable or not a {self.what}"
-                raise LedgerError(f"The {self.what} {self.path} is {state}. {outcome}") from None
+                state = _state(error) or f"unreadable or not a {self._what}"
+                raise LedgerError(f"The {self._what} {self.path} is {state}. {outcome}") from None
 
     @contextmanager
     def _connection(self, outcome: str) -> Iterator[sqlite3.Connection]:
@@ -112,15 +122,20 @@ class Store:
             tables = "".join(f"{sql};\n" for (sql,) in found)
             if (application, version, tables) != (_APPLICATION, _VERSION, self._tables):
                 raise LedgerError(
-                    f"{self.path} is not a {self.what} of this version of Tacit. {outcome}"
+                    f"{self.path} is not a {self._what} of this version of Tacit. {outcome}"
                 )
             yield connection
+
+    def __str__(self) -> str:
+        return str(self.path)
 
     def _check_links(self, outcome: str) -> None:
         """Refuse a file with two names: SQLite's journal lies beside one of them only."""
         # proof: one-name. By stat, never by open: to close another descriptor of the file would
         # drop SQLite's locks on it.
         try:
+            if not S_ISREG(self.path.lstat().st_mode):
+                raise LedgerError(f"{self.path} is not a {self._what}. {outcome}")
             links = self.path.stat().st_nlink
             if links > 1:
                 # A creator is between its link and its end, or died there: nobody opens its draft.
@@ -130,11 +145,11 @@ class Store:
                             draft.unlink()
                 links = self.path.stat().st_nlink
         except OSError as error:
-            why = f"unreadable or not a {self.what}: {error.strerror}"
-            raise LedgerError(f"The {self.what} {self.path} is {why}. {outcome}") from None
+            why = f"unreadable or not a {self._what}: {error.strerror}"
+            raise LedgerError(f"The {self._what} {self.path} is {why}. {outcome}") from None
         if links > 1:
             raise LedgerError(
-                f"The {self.what} {self.path} has {links} hard links: remove others. {outcome}"
+                f"The {self._what} {self.path} has {links} hard links: remove others. {outcome}"
             )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from tacit.accounting.filters import CompositionName
 from tacit.sources.data import check_header, open_data, protected, units_of_data
+from tacit.sources.loaded import Readings
 from tacit.spec.budget import Budget, Left
 from tacit.spec.certificate import Stored
 from tacit.spec.errors import BudgetError, LedgerError, QueryError, SchemaError
@@ -36,8 +37,8 @@ class Wall:
     Parameters
     ----------
     source
-        A CSV or Parquet path, a pandas, polars or pyarrow table, a dict of arrays, a DuckDB
-        table of Ibis, or a sparse matrix of documents by words.
+        A CSV or Parquet path, a pandas, polars or pyarrow table, a dict of arrays, a
+        `tacit.Table` of an engine, or a sparse matrix of documents by words.
     schema
         What is public about it, and who is protected.
     budget
@@ -55,6 +56,9 @@ class Wall:
         How releases add up. "basic": epsilons and deltas. Filters for many releases, which need a
         delta: "gdp" (of mu^2: best where noise is Gaussian) and "rdp" (of Renyi divergences at one
         order). Pinned in the ledger.
+    workers
+        Who computes the steps of leases: processes on a cluster of Ray that is the custodian's own,
+        by its address ("ray://host:port"), or so many on this machine. Default: threads.
 
     Formal guarantee: all releases together are (epsilon, delta)-differentially private for the
     schema's unit and relation, where (epsilon, delta) is the budget, however adaptively they were
@@ -71,6 +75,7 @@ class Wall:
         owners: Any = None,
         allow: Sequence[str] = TIERS,
         composition: CompositionName = "basic",
+        workers: int | str | None = None,
     ) -> None:
         if not isinstance(schema, Schema):
             raise SchemaError("Expected a schema: Wall(source, tacit.Schema(...), ...).")
@@ -84,7 +89,8 @@ class Wall:
         self._source = open_data(source, schema, owners)
         self._schema = schema
         self._ledger = Ledger(ledger)
-        self._leases = Leases(self._source, schema, self._answers, self._ledger)
+        readings = Readings(self._source, schema, workers)
+        self._leases = Leases(readings, self._answers, self._ledger)
         terms = {"allow": list(self._answers.allow), "composition": composition}  # proof: tiers
         self._ledger.open({**protected(schema), **terms}, budget, schema)
 
@@ -127,6 +133,7 @@ class Wall:
         # proof: charge-then-read. Durable before the next line; never undone.
         question = digest([event, str(cost), asked_of(query, self._schema)])
         facts = calibration.recorded(event)
+        facts |= self._source.declared
         charge = self._ledger.charge(cost, facts, name, question, takeover=True)
         if charge.stored is not None:
             return _replayed(charge.stored)

@@ -48,26 +48,25 @@ def path(tmp_path):
     return tmp_path / "l.ledger"
 
 
-def test_the_same_plan_and_questions_are_answered_again_for_nothing(path):
-    first = wall(path)
+def test_the_same_plan_and_questions_are_answered_again_for_nothing(place):
+    first = wall(place)
     answers = asked(first.prepay(PLAN, name="loop"))
     left = first.remaining
-    second = wall(path, n=7)  # other data: they are not read
+    second = wall(place, n=7)  # other data: they are not read
     again = second.prepay(PLAN, name="loop")
     assert isinstance(again, KeptLease)
     assert again.steps_left == 3
     assert "first released 20" in str(again.release(question(0.1)).certificate)
     assert asked(again, [0.2, 0.3]) == answers[1:]
     assert second.remaining == left
-    assert kinds(path) == ["created", "charge", "opened"]
+    assert kinds(place) == ["created", "charge", "opened"]
     with pytest.raises(tacit.errors.BudgetError, match="All 3 steps"):
         again.release(question(0.4))
-    assert stat.S_IMODE((path.parent / "l.ledger.answers").stat().st_mode) == 0o600
 
 
-def test_another_question_is_refused(path):
-    asked(wall(path).prepay(PLAN, name="loop"))
-    again = wall(path).prepay(PLAN, name="loop")
+def test_another_question_is_refused(place):
+    asked(wall(place).prepay(PLAN, name="loop"))
+    again = wall(place).prepay(PLAN, name="loop")
     again.release(question(0.1))
     with pytest.raises(tacit.errors.LedgerError, match="different question"):
         again.release(question(0.25))
@@ -76,9 +75,9 @@ def test_another_question_is_refused(path):
         tacit.queries.Steps(2, tacit.Gaussian(noise_multiplier=2.0)), delta=1e-6
     )
     with pytest.raises(tacit.errors.LedgerError, match="different question"):
-        wall(path).prepay(other, name="loop")
+        wall(place).prepay(other, name="loop")
     with pytest.raises(tacit.errors.QueryError, match="name"):
-        wall(path).prepay(PLAN, name=" ")
+        wall(place).prepay(PLAN, name=" ")
 
 
 @pytest.mark.parametrize("ledger", ["file", ":memory:"])
@@ -96,19 +95,19 @@ def test_a_loop_that_was_interrupted_goes_on_under_its_charge(path, ledger):
         pickle.dumps(lease)
 
 
-def test_two_at_once_get_the_same_answers(path):
+def test_two_at_once_get_the_same_answers(place):
     """Whichever stores a step first decides what both hand out."""
-    slow, fast = (wall(path).prepay(PLAN, name="loop") for _ in range(2))
+    slow, fast = (wall(place).prepay(PLAN, name="loop") for _ in range(2))
     began = asked(slow, [0.1])
     stored = asked(fast)
     assert began + asked(slow, [0.2, 0.3]) == stored
-    assert kinds(path).count("charge") == 1
+    assert kinds(place).count("charge") == 1
 
 
-def test_a_step_that_another_has_answered_meanwhile_is_theirs(path, monkeypatch):
-    first, second = wall(path), wall(path)
+def test_a_step_that_another_has_answered_meanwhile_is_theirs(place, monkeypatch):
+    first, second = wall(place), wall(place)
     lease = first.prepay(PLAN, name="loop")
-    store, put = first._leases._store, first._leases._store.put
+    store, put = first._leases._kept, first._leases._kept.put
     answers = []
 
     def late(*given):
@@ -121,7 +120,7 @@ def test_a_step_that_another_has_answered_meanwhile_is_theirs(path, monkeypatch)
     assert "first released 20" in str(release.certificate)
 
 
-def test_threads_take_one_step_at_a_time(path):
+def test_threads_take_one_step_at_a_time(place):
     """Else one would answer a step with the noise of the next."""
     plan = tacit.queries.Plan(
         tacit.queries.Steps(1, tacit.Gaussian(noise_multiplier=1000.0)),
@@ -129,7 +128,7 @@ def test_threads_take_one_step_at_a_time(path):
         delta=1e-6,
     )
     for i in range(4):
-        lease = wall(path).prepay(plan, name=f"loop {i}")
+        lease = wall(place).prepay(plan, name=f"loop {i}")
         with ThreadPoolExecutor(2) as pool:
             two = list(pool.map(lambda _, lease=lease: lease.release(question(0.1)), range(2)))
         assert sorted(round(release.noise[0].scale) for release in two) == [3, 1000]
@@ -161,6 +160,7 @@ def test_answers_that_are_gone_are_not_given_anew(path):
     lease = home.prepay(PLAN, name="loop")
     asked(lease, [0.1])
     left = home.remaining
+    assert stat.S_IMODE((path.parent / "l.ledger.answers").stat().st_mode) == 0o600
     (path.parent / "l.ledger.answers").unlink()
     with pytest.raises(tacit.errors.LedgerError, match="unreadable or not a file of answers"):
         asked(lease, [0.2])
@@ -246,14 +246,14 @@ def test_an_answer_that_cannot_be_stored_is_not_handed_out(path):
     assert len(asked(lease, [0.2, 0.3])) == 2
 
 
-def test_a_crash_between_charge_and_opening_costs_nothing_more(path, monkeypatch):
-    home = wall(path)
+def test_a_crash_between_charge_and_opening_costs_nothing_more(place, monkeypatch):
+    home = wall(place)
     monkeypatch.setattr(home._ledger, "open_lease", lambda name, begun: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         home.prepay(PLAN, name="loop")
     left = home.remaining
-    assert len(asked(wall(path).prepay(PLAN, name="loop"))) == 3
-    assert wall(path).remaining == left
+    assert len(asked(wall(place).prepay(PLAN, name="loop"))) == 3
+    assert wall(place).remaining == left
 
 
 # Old answers that give way to a state
@@ -308,10 +308,10 @@ def test_what_gave_way_is_gone_and_never_answered_anew(path):
             asked(again, [0.2])
 
 
-def test_a_run_that_is_behind_is_told_the_state_too_and_keeps_none_of_its_own(path):
-    behind = wall(path).prepay(LONG, name="loop")
+def test_a_run_that_is_behind_is_told_the_state_too_and_keeps_none_of_its_own(place):
+    behind = wall(place).prepay(LONG, name="loop")
     asked(behind, PLACES[:2])
-    ahead, _ = shortened(path)
+    ahead, _ = shortened(place)
     behind.keep_state({"step": 2}, since=1)  # too late
     with pytest.raises(ReplacedError) as caught:
         asked(behind, [0.3])
@@ -330,12 +330,12 @@ def test_a_changed_state_is_refused(path):
 
 
 @pytest.mark.parametrize(("facts", "since"), [({"array": 1}, 0), ({}, -2), ({}, 3)])
-def test_a_state_that_cannot_stand_for_answers_replaces_none(path, facts, since):
-    lease = wall(path).prepay(PLAN, name="loop")
+def test_a_state_that_cannot_stand_for_answers_replaces_none(place, facts, since):
+    lease = wall(place).prepay(PLAN, name="loop")
     answers = asked(lease, [0.1, 0.2])
     with pytest.raises(tacit.errors.TacitError):
         lease.keep_state(facts, since=since)
-    assert asked(wall(path).prepay(PLAN, name="loop"), [0.1, 0.2]) == answers
+    assert asked(wall(place).prepay(PLAN, name="loop"), [0.1, 0.2]) == answers
 
 
 def test_facts_that_steps_share_are_stored_once(path):

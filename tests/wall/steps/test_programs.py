@@ -7,8 +7,8 @@ import pytest
 
 import tacit
 from tacit.sources.data import open_data
+from tacit.sources.loaded import Loaded
 from tacit.wall.steps import programs, sums
-from tacit.wall.steps.lease import Loaded
 from tacit.wall.steps.sums import resolve_sum
 from tests.wall.steps.test_sums import dense, schema, table
 
@@ -46,7 +46,7 @@ def shapes(monkeypatch):
 )
 def test_longer_chunks_are_for_batches_of_public_size(neighbours, chunks, shapes, monkeypatch):
     """Under add_remove the size is secret: a unit more must not change how the others are added."""
-    monkeypatch.setattr(programs, "_MANY", 300)
+    monkeypatch.setattr(sums, "MANY", 300)
     parts = np.arange(400), np.arange(250), np.arange(250, 400)
     total, *rest = sums_of(dense(), schema(neighbours=neighbours), 400, parts)
     assert set(shapes) == chunks

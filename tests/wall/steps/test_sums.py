@@ -15,9 +15,9 @@ import tacit
 from tacit import queries
 from tacit.kernels.mixing import flush_denormals
 from tacit.sources.data import open_data
+from tacit.sources.loaded import Loaded
 from tacit.spec.sums import Bound
 from tacit.wall.steps import loops
-from tacit.wall.steps.lease import Loaded
 from tacit.wall.steps.sums import resolve_sum
 from tests.conftest import without_note
 

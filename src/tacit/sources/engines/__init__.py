@@ -2,7 +2,7 @@
 
 An engine that computes can fail for a single cell, and whether it failed would tell that cell. So
 engines do only what is exact for every cell: they scan stored tables, and group equal raw cells and
-count them. No view and no expression is a source.
+count them. Every meaning stays in `cells` and `columns`. No view and no expression is a source.
 """
 
 from __future__ import annotations
@@ -10,15 +10,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tacit.sources.engines import duckdb
+from tacit.sources.engines import by_ibis, duckdb, postgres, spark
 from tacit.sources.source import Source
+from tacit.spec.table import Table
 
 
 def is_table(data: Any) -> bool:
-    """Whether this is a table of Ibis."""
-    return type(data).__module__.startswith("ibis.expr.types")
+    """Whether an engine holds it: a `tacit.Table`, or a table of Ibis."""
+    return isinstance(data, Table) or type(data).__module__.startswith("ibis.expr.types")
 
 
 def open_table(data: Any, wanted: Sequence[str]) -> Source:
     """Check that an engine stores the table, and its types. No cell is looked at."""
-    return duckdb.open_table(data, wanted)
+    if not isinstance(data, Table):
+        return by_ibis.open_table(data, wanted)
+    opens = {
+        "duckdb": duckdb.open_file,
+        "postgres": postgres.open_table,
+        "spark": spark.open_table,
+    }
+    return opens[data.engine](data, wanted)

@@ -1,108 +1,167 @@
-"""Tables that DuckDB stores, read by Ibis. Texts are asked for as bytes."""
+"""Tables that DuckDB stores, in a file or behind a connection of Ibis, read in one transaction.
+
+Texts are asked for as bytes, and compared as such.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from tacit.sources.cells import Raw
-from tacit.sources.source import Snapshot, Source
-from tacit.sources.tables import BATCH, plain
+import pyarrow as pa
+
+from tacit.sources.engines.sql import Column, Session, grouped, quoted, select, source
+from tacit.sources.source import Source
 from tacit.spec.errors import SourceError
+from tacit.spec.table import Table
+
+_BATCH = 2**16
+
+
+class _Named(NamedTuple):
+    """A full name; without a database the file's own."""
+
+    base: str | None
+    schema: str
+    table: str
+
+
+def open_file(table: Table, wanted: Sequence[str]) -> Source:
+    """A stored table of a DuckDB file. No cell is looked at."""
+    before, _, name = table.name.rpartition(".")
+    named = _Named(None, before or "main", name)
+    return source(partial(_session, partial(_connection, table), named), wanted, table.version)
 
 
 def open_table(table: Any, wanted: Sequence[str]) -> Source:
-    """A stored table by Ibis. No cell is looked at."""
-    named = stored(table)
-    for name in wanted:
-        dtype = named.schema()[name]  # JSON is a VARIANT too, which cannot be read as it is
-        if dtype.is_json() or dtype.is_unknown():  # and BIT: bytes that would be taken for text
-            raise SourceError(f"Column {name!r} has type {dtype}; expected text or numbers.")
-    return Source(lambda: opened(named), lambda: stored(named).schema().to_pyarrow())
-
-
-def stored(table: Any) -> Any:
-    """The stored table that an Ibis table names, by its full name; anything computed is refused."""
-    import ibis.expr.operations as ops
-
+    """A stored table that Ibis names. No cell is looked at."""
     op = table.op()
-    if isinstance(op, ops.InMemoryTable):
-        raise SourceError("Expected the table itself, not ibis.memtable of it: Wall(frame, ...).")
-    if not isinstance(op, ops.DatabaseTable):
-        raise SourceError(
-            "Expected a table that DuckDB stores, not an expression: what an engine computes may "
-            'fail for a single cell. Write con.create_table("name", expression) and give that.'
-        )
-    if op.source.name != "duckdb":
-        raise SourceError(
-            f"Expected a DuckDB table, got one of {op.source.name}: copy it into DuckDB, or give a "
-            "Parquet path."
-        )
-    found = op.source.con.execute(_NAMED, [op.name, op.namespace.catalog, op.namespace.database])
-    tables = found.fetchall()  # proof: cells
+    connection = op.source.con
+    found = connection.execute(_VISIBLE, [op.name, op.namespace.catalog, op.namespace.database])
+    tables = found.fetchall()
     if len(tables) != 1:
         raise SourceError(
             f"Expected one table or view named {op.name!r}, found {len(tables)}: give its schema, "
             f'as in con.table({op.name!r}, database="main").'
         )
-    catalog, schema, definition, engine = tables[0]
-    if definition is None or engine != "duckdb":
-        raise SourceError(
-            f"Expected a table that DuckDB stores; {op.name!r} is a view or in another database, "
-            'which may fail for a single cell. Write con.create_table("name", con.table("view")) '
-            "and give that."
+    # A connection of our own to the same database: what others do on theirs is not seen.
+    return source(partial(_session, connection.cursor, _Named(*tables[0])), wanted)
+
+
+def _connection(table: Table) -> Any:
+    import duckdb
+
+    try:
+        return duckdb.connect(Path(table.source), read_only=True)
+    except (duckdb.Error, OSError):
+        pass
+    raise SourceError(
+        f"Cannot read {table.place}: check that it is a DuckDB file and that no other process is "
+        "writing to it. Nothing was charged."
+    )
+
+
+@contextmanager
+def _session(connect: Callable[[], Any], named: _Named) -> Iterator[Session]:
+    """A transaction that only reads, of one version of the data."""
+    with closing(connect()) as connection:
+        connection.execute("SET SESSION arrow_large_buffer_size = true")  # no cell is too long
+        connection.execute("BEGIN TRANSACTION READ ONLY")  # proof: one-version
+        base = named.base or connection.execute("SELECT current_database()").fetchone()[0]
+        where = (base, named.schema, named.table)
+        full = ".".join(map(quoted, where))
+
+        def run(sql: str) -> Iterator[pa.RecordBatch]:
+            yield from connection.execute(sql).to_arrow_reader(_BATCH)
+
+        yield Session(
+            columns=_columns(connection, where),
+            check=lambda names: None,  # a stored table of the types in `_read` can be scanned
+            scan=lambda columns: run(select(full, columns)),
+            group=lambda columns: run(grouped(full, columns)),
         )
-    if "GENERATED ALWAYS" in definition.upper():
-        raise SourceError(
-            f"Expected a table without generated columns, which are computed when {op.name!r} is "
-            'read: write con.create_table("name", con.table("table")) and give that.'
-        )
-    return op.source.table(op.name, database=(catalog, schema))
 
 
 # Every table and view that a name can stand for: without a schema DuckDB looks among temporary ones
 # and in its current schema. A view has no definition here.
-_NAMED = """
-SELECT named.database_name, named.schema_name, named.sql, bases.type
-FROM (
-    SELECT database_name, schema_name, table_name, sql FROM system.main.duckdb_tables()
-    UNION ALL
-    SELECT database_name, schema_name, view_name, NULL FROM system.main.duckdb_views()
-) AS named JOIN system.main.duckdb_databases() AS bases USING (database_name)
-WHERE named.table_name = $1
-  AND (named.database_name = coalesce($2, system.main.current_database())
-       OR ($2 IS NULL AND named.database_name = 'temp'))
-  AND (named.schema_name = coalesce($3, system.main.current_schema())
-       OR ($3 IS NULL AND named.database_name = 'temp'))
+_ALL = """
+SELECT database_name, schema_name, table_name, sql FROM system.main.duckdb_tables()
+UNION ALL
+SELECT database_name, schema_name, view_name, NULL FROM system.main.duckdb_views()
+"""
+_VISIBLE = f"""
+SELECT database_name, schema_name, table_name FROM ({_ALL})
+WHERE table_name = $1
+  AND (database_name = coalesce($2, system.main.current_database())
+       OR ($2 IS NULL AND database_name = 'temp'))
+  AND (schema_name = coalesce($3, system.main.current_schema())
+       OR ($3 IS NULL AND database_name = 'temp'))
+"""
+_STORED = f"""
+SELECT named.sql, bases.type
+FROM ({_ALL}) AS named JOIN system.main.duckdb_databases() AS bases USING (database_name)
+WHERE database_name = $1 AND schema_name = $2 AND table_name = $3
+"""
+_COLUMNS = """
+SELECT column_name, data_type FROM system.main.duckdb_columns()
+WHERE database_name = $1 AND schema_name = $2 AND table_name = $3 ORDER BY column_index
 """
 
 
-@contextmanager
-def opened(table: Any) -> Iterator[Snapshot]:
-    """The table as it is now."""
-    yield Snapshot(lambda wanted: batches(table, wanted))
+def _columns(connection: Any, where: tuple[str, str, str]) -> dict[str, Column | str]:
+    found = connection.execute(_STORED, where).fetchall()  # proof: cells
+    name = where[2]
+    if not found:
+        raise SourceError(
+            f"DuckDB has no table {name!r} that every connection sees; expected one that is stored "
+            "and not temporary, with its schema before a dot where that is not main. "
+            "Nothing was charged."
+        )
+    (definition, engine), *_ = found
+    if definition is None or engine != "duckdb":
+        raise SourceError(
+            f"Expected a table that DuckDB stores; {name!r} is a view or in another database, "
+            "which may fail for a single cell: CREATE TABLE ... AS SELECT * FROM it. "
+            "Nothing was charged."
+        )
+    if "GENERATED ALWAYS" in definition.upper():
+        raise SourceError(
+            f"Expected a table without generated columns, which are computed when {name!r} is "
+            "read: CREATE TABLE ... AS SELECT * FROM it. Nothing was charged."
+        )
+    types = connection.execute(_COLUMNS, where).fetchall()
+    return {name: _read(name, kind) for name, kind in types}
 
 
-def batches(table: Any, wanted: Sequence[str]) -> Iterator[list[Raw]]:
-    """The wanted columns batch by batch."""
-    types = table.schema()
-    texts = {name for name in wanted if types[name].is_string()}
-    cells = [_encode()(table[name]) if name in texts else table[name] for name in wanted]
-    chosen = table.select(**{f"c{i}": cell for i, cell in enumerate(cells)})
-    reader = chosen.to_pyarrow_batches(chunk_size=BATCH)
-    for batch in reader:
-        yield [plain(batch.column(i)) for i in range(len(wanted))]
-
-
-def _encode() -> Any:
-    import ibis
-
+def _read(name: str, kind: str) -> Column | str:
+    """How cells of a type are asked for: as they are, or as the bytes of a text that each has."""
+    cell = quoted(name)
     # proof: cells. By its full name, which no macro of the database can take.
-    @ibis.udf.scalar.builtin(
-        name="encode", catalog="system", database="main", signature=(("str",), "binary")
-    )
-    def encode(text):  # type: ignore[no-untyped-def]
-        """DuckDB's bytes of a text."""
-
-    return encode
+    text = f"system.main.encode(CAST({cell} AS VARCHAR))"
+    match kind if kind.endswith("]") else kind.split("(", maxsplit=1)[0]:  # arrays of anything
+        case "BOOLEAN":
+            return Column(pa.bool_(), cell)
+        case "TINYINT" | "SMALLINT" | "INTEGER" | "BIGINT":
+            return Column(pa.int64(), cell)
+        case "UTINYINT" | "USMALLINT" | "UINTEGER" | "UBIGINT":
+            return Column(pa.uint64(), cell)
+        case "HUGEINT" | "UHUGEINT":
+            return Column(pa.decimal128(38, 0), text)
+        case "FLOAT" | "DOUBLE":
+            return Column(pa.float64(), cell, grouped=False)
+        case "DECIMAL":
+            return Column(pa.decimal128(38, 0), cell)
+        case "VARCHAR" | "ENUM" | "UUID":
+            return Column(pa.string(), text)
+        case "BLOB":
+            return Column(pa.binary(), cell)
+        case "DATE":
+            return Column(pa.date32(), cell)
+        case "TIMESTAMP" | "TIMESTAMP_S" | "TIMESTAMP_MS" | "TIMESTAMP_NS":
+            return Column(pa.timestamp("us"), cell)
+        case "TIMESTAMP WITH TIME ZONE":
+            return Column(pa.timestamp("us", "UTC"), cell)
+    return kind

@@ -11,31 +11,28 @@ not fill the disk. The digests of their questions stay, and they are never answe
 from __future__ import annotations
 
 import hashlib
-import os
 import secrets
-import sqlite3
 import threading
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from tacit.spec.certificate import Certificate
 from tacit.spec.checks import whole_number
-from tacit.spec.errors import BudgetError, LedgerError, ReplacedError
+from tacit.spec.errors import BudgetError, LedgerError, NameTakenError, ReplacedError
 from tacit.spec.plan import Plan
 from tacit.spec.queries import Query, asked_of, columns_of
-from tacit.spec.release import Release
+from tacit.spec.release import Release, read_header
 from tacit.spec.schema import Schema
 from tacit.spec.wire import digest, from_json, to_json
+from tacit.stores.store import Session, Store
 from tacit.wall.shield import without_locals
 from tacit.wall.steps.lease import Lease
-from tacit.wall.store import Store
 
 _TABLES = """\
 CREATE TABLE facts (sha256 TEXT PRIMARY KEY, text TEXT);
@@ -44,9 +41,12 @@ time TEXT, sha256 TEXT, PRIMARY KEY (lease, step));
 """
 _FOUND = """SELECT question, text, integers, time, answers.sha256
     FROM answers LEFT JOIN facts ON facts.sha256 = facts WHERE lease = ? AND step = ?"""
-_REPLACE = """UPDATE answers SET facts = NULL, integers = x''
+_REPLACE = """UPDATE answers SET facts = NULL, integers = ?
     WHERE lease = ? AND step >= ? AND step < ?"""
-_UNUSED = "DELETE FROM facts WHERE sha256 NOT IN (SELECT facts FROM answers WHERE facts NOT NULL)"
+_UNUSED = (
+    "DELETE FROM facts WHERE sha256 NOT IN (SELECT facts FROM answers WHERE facts IS NOT NULL)"
+)
+_INSERT = "INSERT INTO answers VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
 _BEGUN, _STATE = -1, -2  # the steps under which a lease and a state are entered
 _AGAIN = "Run again under the same name once it can be used: nothing more is charged."
 
@@ -65,7 +65,7 @@ class StoredAnswer(NamedTuple):
 
     @classmethod
     def of(cls, question: str, release: Release) -> StoredAnswer:
-        facts = {k: v for k, v in release.to_dict().items() if k not in ("query", "integers")}
+        facts = release.header("query")
         # Noise takes most of the bits: little is gained by more than the quickest compression.
         integers = zlib.compress(np.ascontiguousarray(release.integers, "<i8").tobytes(), 1)
         return cls.sealed(question, to_json(facts), integers)
@@ -81,7 +81,7 @@ class StoredAnswer(NamedTuple):
             raise LedgerError(f"The stored answers of {name!r} were changed. Nothing was read.")
         # proof: replay. What is handed out is what was handed out before, or nothing.
         if question is not None and self.question != question:
-            raise LedgerError(
+            raise NameTakenError(
                 f"The name {name!r} was used for a different question, or its columns have changed "
                 "in the schema (see 'tacit ledger show'): choose another. "
                 "No data were read and no budget was spent."
@@ -90,8 +90,7 @@ class StoredAnswer(NamedTuple):
     def release(self, query: Query, *, again: bool) -> Release:
         assert self.facts is not None
         integers = np.frombuffer(zlib.decompress(self.integers), "<i8").astype(np.int64)
-        facts = {**from_json(self.facts), "query": query.to_dict(), "integers": integers}
-        release = Release.from_dict(facts)
+        release = Release.from_header(*read_header(self.facts), integers, query)
         certificate = release.certificate.replayed(self.time) if again else release.certificate
         return replace(release, certificate=certificate)
 
@@ -101,83 +100,77 @@ def _seal(question: str, facts: str | None, integers: bytes, time: str) -> str:
 
 
 class AnswerStore:
-    """The answers of all named leases of one ledger, in a file beside it; or in memory."""
+    """The answers of all named leases of one ledger, beside it."""
 
-    def __init__(self, ledger: Path | None) -> None:
-        self.path = None if ledger is None else ledger.with_name(ledger.name + ".answers")
-        self._file = Store(self.path or ":memory:", "file of answers", _TABLES)
+    def __init__(self, ledger: Store) -> None:
+        self.store = ledger.beside(".answers", "file of answers", _TABLES)
 
     def ready(self) -> None:
         """Make the file where there is none and try to write to it, before a charge."""
-        other = self.path is not None and os.path.lexists(self.path)
-        if self.path and other and (self.path.is_symlink() or not self.path.is_file()):
-            raise LedgerError(f"{self.path} is not a file of answers. Nothing was charged.")
-        self._file.create(lambda connection: None)
-        with self._file.session("BEGIN IMMEDIATE", "Nothing was charged.") as connection:
-            _inserted(connection, "", _BEGUN, StoredAnswer.sealed("", "", b""))  # rolled back
+        self.store.create(lambda session: None)
+        with self.store.session("Nothing was charged.", write=True) as session:
+            _inserted(session, "", _BEGUN, StoredAnswer.sealed("", "", b""))  # rolled back
 
     def begin(self, lease: str) -> str:
         """Enter a lease, unless it is there; the random text that it was entered with.
 
         The ledger holds that text too: were this file lost, or made anew, the two would differ.
         """
-        with self._session() as connection:
+        with self._session() as session:
             entered = StoredAnswer.sealed(secrets.token_hex(16), "", b"")
-            return _inserted(connection, lease, _BEGUN, entered).question
+            return _inserted(session, lease, _BEGUN, entered).question
 
     def get(self, lease: str, step: int) -> StoredAnswer | None:
-        with self._session() as connection:
-            return _found(connection, lease, step)
+        with self._session() as session:
+            return _found(session, lease, step)
 
     def put(self, lease: str, begun: str, step: int, answer: StoredAnswer) -> StoredAnswer:
         """Store an answer if none is stored for the step; return the one that is."""
-        with self._session() as connection:
-            self._check_begun(connection, lease, begun)
+        with self._session() as session:
+            self._check_begun(session, lease, begun)
             # proof: replay. Only what is stored goes out.
-            return _inserted(connection, lease, step, answer)
+            return _inserted(session, lease, step, answer)
 
     def replace_answers(self, lease: str, begun: str, since: int, step: int, state: bytes) -> None:
         """Store a state in place of the answers from `since` until `step`, whose rows stay."""
-        with self._session() as connection:
-            self._check_begun(connection, lease, begun)
-            stored = _found(connection, lease, _STATE)
+        with self._session() as session:
+            self._check_begun(session, lease, begun)
+            stored = _found(session, lease, _STATE)
             if stored is not None and int(stored.question) >= step:
                 return  # another run is ahead
-            connection.execute("DELETE FROM answers WHERE lease = ? AND step = ?", (lease, _STATE))
-            _inserted(connection, lease, _STATE, StoredAnswer.sealed(str(step), "", state))
-            connection.execute(_REPLACE, (lease, since, step))
-            connection.execute(_UNUSED)
+            session.execute("DELETE FROM answers WHERE lease = ? AND step = ?", (lease, _STATE))
+            _inserted(session, lease, _STATE, StoredAnswer.sealed(str(step), "", state))
+            session.execute(_REPLACE, (b"", lease, since, step))
+            session.execute(_UNUSED)
 
-    def _check_begun(self, connection: sqlite3.Connection, lease: str, begun: str) -> None:
-        entry = _found(connection, lease, _BEGUN)
+    def _check_begun(self, session: Session, lease: str, begun: str) -> None:
+        entry = _found(session, lease, _BEGUN)
         if entry is None or entry.question != begun:
-            raise LedgerError(f"The answers that were given before are gone from {self.path}.")
+            raise LedgerError(f"The answers that were given before are gone from {self.store}.")
 
     @contextmanager
-    def _session(self) -> Iterator[sqlite3.Connection]:
-        """A write transaction, committed if nothing was raised."""
-        with self._file.session("BEGIN IMMEDIATE", _AGAIN) as connection:
-            yield connection
-            connection.execute("COMMIT")
+    def _session(self) -> Iterator[Session]:
+        """A session for writing, committed if nothing was raised."""
+        with self.store.session(_AGAIN, write=True) as session:
+            yield session
+            session.commit()
 
 
-def _found(connection: sqlite3.Connection, lease: str, step: int) -> StoredAnswer | None:
-    row = connection.execute(_FOUND, (lease, step)).fetchone()
+def _found(session: Session, lease: str, step: int) -> StoredAnswer | None:
+    row = session.execute(_FOUND, (lease, step)).fetchone()
     if row is not None and [type(part) for part in (row[0], *row[2:])] != [str, bytes, str, str]:
         raise LedgerError("The stored answers were changed. Nothing was read.")
     return None if row is None else StoredAnswer(*row)
 
 
-def _inserted(
-    connection: sqlite3.Connection, lease: str, step: int, answer: StoredAnswer
-) -> StoredAnswer:
+def _inserted(session: Session, lease: str, step: int, answer: StoredAnswer) -> StoredAnswer:
     """Insert an answer unless there is one; the one that is there."""
     question, facts, *rest = answer
     kept = digest(facts)
-    connection.execute("INSERT OR IGNORE INTO facts VALUES (?, ?)", (kept, facts))
+    session.execute("INSERT INTO facts VALUES (?, ?) ON CONFLICT DO NOTHING", (kept, facts))
     row = (lease, step, question, kept, *rest)
-    connection.execute("INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?, ?, ?, ?)", row)
-    found = _found(connection, lease, step)
+    session.execute(_INSERT, row)
+    found = _found(session, lease, step)
     assert found is not None
     return found
 
@@ -210,6 +203,11 @@ class KeptLease:
     @property
     def steps_left(self) -> int:
         return self.plan.count - self._used
+
+    def seek(self, step: int) -> None:
+        """Go to a step, answered or not: it is the next, as in a new run under the name."""
+        with self._lock:
+            self._used = whole_number(step, "step", least=0, most=self.plan.count)
 
     @without_locals
     def release(self, query: Query) -> Release:

@@ -9,25 +9,20 @@ from __future__ import annotations
 
 import os
 import threading
-import weakref
-from collections.abc import Callable, Hashable
-from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, NamedTuple, NoReturn, Protocol
 
 import numpy as np
 
 from tacit.accounting.calibrate import laplace_noise, step_noise
 from tacit.accounting.draws import temperature
-from tacit.sources.data import AnySnapshot, AnySource, Data, load
+from tacit.sources.loaded import Loaded
+from tacit.sources.workers import LOST
 from tacit.spec.certificate import Certificate
-from tacit.spec.errors import BudgetError, QueryError
+from tacit.spec.errors import BudgetError, QueryError, SourceError
 from tacit.spec.mechanisms import Exact, Exponential, Gaussian, Laplace
 from tacit.spec.plan import Geometry, Plan, Poisson, Steps
 from tacit.spec.queries import Query
 from tacit.spec.release import Noise, Release
-from tacit.spec.schema import Schema
 from tacit.spec.sums import BoundedSum
 from tacit.wall.answers import Answer, Answers, publish
 from tacit.wall.noise import Entropy, draw
@@ -45,33 +40,6 @@ _WITHIN: dict[Geometry, set[str]] = {
     "simplex": {"simplex"},
     "outer": {"outer"},
 }
-
-
-@dataclass
-class Loaded:
-    """What the steps of a lease read, each once."""
-
-    source: AnySource = field(repr=False)
-    schema: Schema
-    _read: dict[Hashable, Any] = field(default_factory=dict, repr=False)
-
-    def __post_init__(self) -> None:
-        self._opened = ExitStack()
-        weakref.finalize(self, self._opened.close)
-
-    @cached_property
-    def snapshot(self) -> AnySnapshot:
-        """One version of the source, open until the last lease that reads it has ended."""
-        opened: AbstractContextManager[AnySnapshot] = self.source.snapshot()
-        return self._opened.enter_context(opened)
-
-    def rows(self, columns: tuple[str, ...]) -> Data:
-        return self.once(columns, lambda: load(self.snapshot, self.schema, columns))
-
-    def once(self, key: Hashable, read: Callable[[], Any]) -> Any:
-        if key not in self._read:
-            self._read[key] = shielded(read)
-        return self._read[key]
 
 
 class StepDraw(Answer, Protocol):
@@ -139,12 +107,14 @@ class Lease:
         checked = self._check(query, steps)
         sums, noise = checked.sums.at(query.state), checked.noise
         self._used += 1  # proof: lease-count. A step is used up before the data are touched.
-        data = self._loaded.rows(query.columns)
+        data = shielded(lambda: self._loaded.spread(query.columns))
         units = self._batches.next(steps.sampling, data.units)
         pending = shielded(lambda: sums.start(data, units, noise))
         # Drawn while the kernel runs. An empty batch gets its noise like any other.
         drawn = [draw(law, b.numbers, self._entropy) for law, b in zip(noise, sums.bounds)]
         total = shielded(pending)
+        if total is None:  # proof: workers. No noise was added to anything, and nothing goes out.
+            raise SourceError(LOST)
         total += drawn[0] if len(drawn) == 1 else np.concatenate(drawn)
         return publish(sums, noise, data.units, total, checked.certificate)
 

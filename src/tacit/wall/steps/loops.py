@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import reduce
 from typing import Any
 
 import numba
@@ -17,6 +18,7 @@ import numpy as np
 
 from tacit.kernels import KERNELS, DocumentKernel
 from tacit.kernels.compiling import compiled
+from tacit.sources.data import Data
 from tacit.sources.documents import Documents
 from tacit.sources.rows import Rows
 from tacit.wall.steps.clip import add_alone, add_row, add_unit, add_words, finite, plain
@@ -38,7 +40,7 @@ def sum_rows(
         _compiled(_row_loop, kernel, (row, state, out), given)(kernel, *given)
         return total
 
-    return _threaded(part, units, size)
+    return _threaded(part, rows, units, size)
 
 
 def sum_documents(
@@ -74,7 +76,9 @@ def sum_documents(
         _compiled(_document_loop, known.function, document, given)(known.function, *given)
         return total
 
-    return _threaded(part, units, min(rows, 100) * (min(rows, 100) if known.pairs else width))
+    return _threaded(
+        part, documents, units, min(rows, 100) * (min(rows, 100) if known.pairs else width)
+    )
 
 
 def _row_loop(kernel, rows, usable, starts, units, state, row, out, sums, integers, limits, total):
@@ -150,26 +154,33 @@ def _compiled(python: Any, kernel: Any, given: tuple[Any, ...], arguments: tuple
 
     The kernel is passed as a function of a declared type: compiled into the loop, it could not be
     cached. `given` is what the kernel takes, `arguments` what the loop does; their types are those
-    of `RowKernel.frozen` and of sources, and the same each time.
+    of `RowKernel.frozen` and of sources, and the same each time for rows of one precision.
     """
-    if (python, kernel) not in _LOOPS:
+    key = python, kernel, arguments[0].dtype
+    if key not in _LOOPS:
         called = numba.void(*map(numba.typeof, given))
         typed = (numba.types.FunctionType(called), *map(numba.typeof, arguments))
         kernel.compile(called.args)  # as a call from Python would, which finds it in the cache
-        _LOOPS[python, kernel] = compiled(python, signature=numba.void(*typed))
-    return _LOOPS[python, kernel]
+        _LOOPS[key] = compiled(python, signature=numba.void(*typed))
+    return _LOOPS[key]
 
 
 _LOOPS: dict[Any, Any] = {}
 
 
-def _threaded(part: Callable[[np.ndarray], np.ndarray], units: np.ndarray, size: int) -> Any:
+def _threaded(
+    part: Callable[[np.ndarray], np.ndarray], data: Data, units: np.ndarray, size: int
+) -> np.ndarray:
     """The sum over all units, by as many threads as pay; integers add up the same in any order."""
     threads = min(os.cpu_count() or 1, 1 + units.size * size // _THREAD_WORK)
+
+    def piece(some: np.ndarray) -> np.ndarray:
+        total = part(some)
+        data.forget(some)
+        return total
+
+    several = np.array_split(units, max(threads, data.pieces(units.size)))
     if threads == 1:
-        return part(units)
+        return reduce(np.add, map(piece, several))
     with ThreadPoolExecutor(threads) as pool:
-        first, *others = pool.map(part, np.array_split(units, threads))
-    for other in others:
-        first += other
-    return first
+        return reduce(np.add, pool.map(piece, several))

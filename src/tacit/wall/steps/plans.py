@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable
 from typing import Any
 
 from tacit.accounting import plan_epsilon
-from tacit.sources.data import AnySource, check_header
+from tacit.sources.data import check_header
+from tacit.sources.loaded import Readings
 from tacit.spec.budget import Budget, round_up
 from tacit.spec.errors import BudgetError, LedgerError, QueryError
 from tacit.spec.mechanisms import Exact, Exponential, Gaussian, Laplace
@@ -18,16 +18,16 @@ from tacit.wall.answers import Answers
 from tacit.wall.ledger import Ledger
 from tacit.wall.noise import os_entropy
 from tacit.wall.steps.kept import AnswerStore, KeptLease
-from tacit.wall.steps.lease import Lease, Loaded
+from tacit.wall.steps.lease import Lease
 
 
 class Leases:
-    """The leases of one wall, which share what they read while any of them is alive."""
+    """The leases of one wall."""
 
-    def __init__(self, source: AnySource, schema: Schema, answers: Answers, ledger: Ledger) -> None:
-        self._source, self._schema, self._answers = source, schema, answers
-        self._ledger, self._store = ledger, AnswerStore(ledger.path)
-        self._loaded: Callable[[], Loaded | None] = lambda: None
+    def __init__(self, readings: Readings, answers: Answers, ledger: Ledger) -> None:
+        self._readings, self._answers = readings, answers
+        self._source, self._schema = readings.source, readings.schema
+        self._ledger, self._kept = ledger, AnswerStore(ledger.store)
 
     def prepay(
         self, plan: Plan, name: str | None, units: Callable[[], int | None]
@@ -49,33 +49,29 @@ class Leases:
         question = digest([event, str(cost)])
         check_header(self._source)
         if name is not None:
-            self._store.ready()
+            self._kept.ready()
         # proof: charge-then-read
-        charge = self._ledger.charge(cost, event, name, question, takeover=True)
+        facts = {**event, **self._source.declared}
+        charge = self._ledger.charge(cost, facts, name, question, takeover=True)
         certificate = self._ledger.certificate(
             self._schema, cost, accountant, plan_events(plan), charge.mark
         )
 
         def lease(used: int) -> Lease:
-            return Lease(plan, self._answers, self._rows(), certificate, os_entropy, used)
+            return Lease(
+                plan, self._answers, self._readings.loaded(), certificate, os_entropy, used
+            )
 
         if name is None:
             return lease(0)
         # proof: replay. Answers may be out that were in a file which is gone, or was made anew.
-        begun = self._store.begin(charge.mark.head)
+        begun = self._kept.begin(charge.mark.head)
         if begun != (charge.opened or self._ledger.open_lease(name, begun)):
             raise LedgerError(
                 f"The answers that were given under the name {name!r} are gone from "
-                f"{self._store.path}: choose another name. Nothing was read or charged."
+                f"{self._kept.store}: choose another name. Nothing was read or charged."
             )
-        return KeptLease(plan, certificate, self._store, begun, name, self._schema, lease)
-
-    def _rows(self) -> Loaded:
-        loaded = self._loaded()
-        if loaded is None:
-            loaded = Loaded(self._source, self._schema)
-            self._loaded = weakref.ref(loaded)
-        return loaded
+        return KeptLease(plan, certificate, self._kept, begun, name, self._schema, lease)
 
 
 def plan_events(plan: Plan) -> tuple[dict[str, Any], ...]:

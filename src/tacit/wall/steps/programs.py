@@ -16,13 +16,14 @@ from typing import Any
 import numpy as np
 
 from tacit.sources.rows import Rows
+from tacit.sources.storage import forget
 from tacit.spec.errors import QueryError
 from tacit.spec.programs import Program
 from tacit.wall.steps.clip import add_rows
 
 ASSUMPTION = "XLA computes a row alike at every place of a chunk (tried on synthetic rows)"
 _CHUNK, _WIDE = 512, 2048
-_MANY = 3072  # units from which longer chunks are faster
+MANY = 3072  # units from which longer chunks are faster
 _CHUNK_NUMBERS = 2**22
 
 
@@ -87,13 +88,12 @@ def started(
     state: tuple[np.ndarray, ...],
     limits: np.ndarray,
     *,
-    public: bool,
+    many: bool,
 ) -> Callable[[], np.ndarray]:
     """Start with the first chunk of these units' rows; return a function that waits for the sum."""
     which, last = _rows_of(rows.starts, units)
     values = rows.cast(compiled.dtype)
-    # Neighbours have as many units in the same batch where that is public.
-    chunk = compiled.wide if public and len(units) >= _MANY else compiled.chunk
+    chunk = compiled.wide if many else compiled.chunk
     chunks = range(0, len(which), chunk)
     # Two in turn, so that a chunk is mapped while the one before is clipped (a third faster from
     # 4,000 rows on). What is mapped from one has been waited for before it is written to again.
@@ -103,6 +103,7 @@ def started(
         some = which[begin : begin + chunk]
         buffer = buffers[begin // chunk % 2]
         np.take(values, some, axis=0, out=buffer[: len(some)], mode="clip")
+        forget(values, some[0], some[-1] + 1)
         buffer[len(some) :] = 0.0
         with compiled.program.precision():
             return compiled.run(buffer, state)

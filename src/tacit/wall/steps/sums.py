@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,9 +14,10 @@ from tacit.kernels import KERNELS, DocumentKernel
 from tacit.sources.data import AnySnapshot, Data, load
 from tacit.sources.documents import Documents
 from tacit.sources.rows import Rows
+from tacit.sources.workers import Shards
 from tacit.spec.columns import Column, Tokens
 from tacit.spec.errors import QueryError
-from tacit.spec.kernels import Kernel
+from tacit.spec.kernels import Contribution, Kernel
 from tacit.spec.programs import Program
 from tacit.spec.release import Axis, Block, Noise
 from tacit.spec.schema import Schema
@@ -25,7 +26,7 @@ from tacit.wall.noise import Entropy, noised
 from tacit.wall.statistics.statistic import Statistic, check_additive
 from tacit.wall.steps.clip import limits_of
 from tacit.wall.steps.loops import sum_documents, sum_rows
-from tacit.wall.steps.programs import ASSUMPTION, compiled, refuse_debugging, started
+from tacit.wall.steps.programs import ASSUMPTION, MANY, compiled, refuse_debugging, started
 
 Pending = Callable[[], np.ndarray]
 MOST_OUTER_ROWS = 1000
@@ -75,21 +76,47 @@ class BoundedSums:
         other.__dict__.update(self.__dict__, query=query, state=_checked_state(query, self.columns))
         return other
 
-    def start(self, data: Data, units: np.ndarray, noise: tuple[Noise, ...]) -> Pending:
+    def start(self, data: Data | Shards, units: np.ndarray, noise: tuple[Noise, ...]) -> Pending:
         """Start the sum over some units; return a function that waits for it, in grid units."""
-        kernel, limits = self.query.kernel, limits_of(self.bounds, noise)
-        if isinstance(kernel, Program):
-            assert isinstance(data, Rows)
-            public = self.schema.neighbours == "replace_one"
-            return started(compiled(kernel), data, units, self.state, limits, public=public)
-        if isinstance(data, Documents):
-            width = self.bounds[0].shape[1]
-            return lambda: sum_documents(kernel.name, data, units, self.state, limits, width)
-        return lambda: sum_rows(kernel.name, data, units, self.state, limits)
+        # Neighbours have as many units in the same batch where that is public.
+        many = self.schema.neighbours == "replace_one" and len(units) >= MANY
+        width = self.bounds[0].shape[-1]
+        step = Step(self.query.kernel, self.state, limits_of(self.bounds, noise), width, many)
+        if isinstance(data, Shards):  # proof: workers
+            return data.start(summed, units, step)
+        return _begun(data, units, step)
 
     def sum(self, data: Data, units: np.ndarray, noise: tuple[Noise, ...]) -> np.ndarray:
         """The sum over some units, in grid units."""
         return self.start(data, units, noise)()
+
+
+class Step(NamedTuple):
+    """What is computed for a unit, wherever it is held."""
+
+    kernel: Contribution
+    state: tuple[np.ndarray, ...]
+    limits: np.ndarray
+    width: int
+    many: bool
+
+
+def summed(data: Data, units: np.ndarray, step: Step) -> np.ndarray:
+    """The sum over some units, in a worker, which cannot write to what it was sent either."""
+    state, limits = tuple(map(np.array, step.state)), step.limits.copy()
+    for array in (*state, limits):
+        array.setflags(write=False)
+    return _begun(data, units, step._replace(state=state, limits=limits))()
+
+
+def _begun(data: Data, units: np.ndarray, step: Step) -> Pending:
+    kernel, state, limits, width, many = step
+    if isinstance(kernel, Program):
+        assert isinstance(data, Rows)
+        return started(compiled(kernel), data, units, state, limits, many=many)
+    if isinstance(data, Documents):
+        return lambda: sum_documents(kernel.name, data, units, state, limits, width)
+    return lambda: sum_rows(kernel.name, data, units, state, limits)
 
 
 def resolve_sum(query: BoundedSum, schema: Schema) -> BoundedSums:

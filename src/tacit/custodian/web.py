@@ -1,0 +1,50 @@
+"""The web process: the application on uvicorn, on a socket that the supervisor has opened."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+
+import uvicorn
+
+from tacit.custodian.custody import Counter
+from tacit.custodian.office import Office
+from tacit.custodian.server import application
+
+
+def main() -> None:
+    """Serve until the supervisor ends."""
+    counter = Counter.from_supervisor(sys.stdin.readline())
+    listening = socket.socket(fileno=int(sys.argv[1]))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the supervisor's to heed
+    # What goes wrong is in no log of the web server with its arguments: they are others' questions.
+    logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+    config = uvicorn.Config(
+        application(Office(counter)),
+        access_log=False,
+        server_header=False,
+        lifespan="off",
+        log_level="critical",
+        http="httptools",
+        ssl_certfile=counter.certificate,
+        ssl_keyfile=counter.key,
+        timeout_keep_alive=75,
+    )
+    server = uvicorn.Server(config)
+    threading.Thread(target=_end_with_supervisor, daemon=True).start()
+    print(json.dumps({"ready": True}), flush=True)  # noqa: T201
+    server.run(sockets=[listening])
+
+
+def _end_with_supervisor() -> None:
+    sys.stdin.read()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
