@@ -25,7 +25,7 @@ from tacit.wall.answers import TIERS, Answer, Answers, calibrated, describe, pub
 from tacit.wall.noise import Entropy, os_entropy
 from tacit.wall.statistics.statistic import Statistic
 from tacit.wall.steps.lease import Lease
-from tacit.wall.steps.plans import check_plan, plan_events
+from tacit.wall.steps.plans import check_plan
 
 
 class Public:
@@ -92,7 +92,7 @@ class Public:
     def prepay(self, plan: Plan, *, name: str | None = None) -> Lease:
         """Return the steps of a plan; nothing is charged."""
         check_plan(plan, self._schema, self._answers)
-        certificate = stamp(self._schema, plan_events(plan))
+        certificate = stamp(self._schema, plan.events)
         loaded = Loaded(self._source, self._schema, self._workers)
         return Lease(plan, self._answers, loaded, certificate, self._entropy)
 

@@ -2,9 +2,11 @@
 
 import json
 import os
+import re
 import sqlite3
 import stat
 import time
+from dataclasses import fields
 from datetime import datetime
 from pathlib import Path
 
@@ -16,7 +18,7 @@ from typer.testing import CliRunner
 import tacit
 from tacit.cli import app
 from tacit.custodian.accounts import Accounts
-from tacit.custodian.custody import Custody
+from tacit.custodian.custody import Custody, Limits, Policy
 from tacit.custodian.messages import VERBS
 from tests.custodian.serving import PEOPLE, serving, write_smokers
 from tests.custodian.test_serving import COUNTS, raw
@@ -66,6 +68,18 @@ def test_a_server_that_cannot_open_its_data_says_why_and_ends(tmp_path):
     (tmp_path / "smokers.csv").unlink()
     with pytest.raises(RuntimeError, match=r"smokers: .*smokers\.csv"), serving(path):
         pass
+
+
+def test_the_page_shows_a_custody(tmp_path):
+    page = Path(__file__).parents[2] / "docs" / "how-to" / "run-a-custodian.md"
+    text = re.search(r"```toml\n(\[server\].*?)```", page.read_text(), re.DOTALL)[1]
+    (tmp_path / "custody.toml").write_text(text)
+    custody = Custody.load(tmp_path / "custody.toml")
+    (visits,) = custody.datasets
+    assert visits.offer.policy.answer_every == 10
+    for table in (Policy, Limits):
+        for field in fields(table):
+            assert f"`{field.name}`" in page.read_text(), field.name
 
 
 def test_two_data_sets_never_share_a_ledger(tmp_path):

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from tacit.cli.opening import loaded
 from tacit.cli.output import out
 
 
@@ -23,7 +24,6 @@ def check(
     """For the custodian: which cells the schema reads. Quotes records; nothing may be published."""
     from tacit.spec.errors import StudyError
     from tacit.study.check import check as checked
-    from tacit.study.file import Study
 
     if not 0 <= least <= 1:
         raise StudyError(f"Expected --least {least} from 0 to 1.")
@@ -32,7 +32,9 @@ def check(
             "Expected a terminal: what is printed quotes records, and no file may hold it. "
             "--quiet gives the exit status alone. Nothing was read."
         )
-    study = Study.load(study_path)
+    study = loaded(study_path)
+    if study.source is None:
+        raise StudyError("The records are on a server: its custodian checks them, over there.")
     found = checked(study.source, study.schema)
     for line in () if quiet else found.lines(least):
         out.print(line)

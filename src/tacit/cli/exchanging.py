@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from tacit.cli.opening import loaded, opened
 from tacit.cli.output import out, print_posterior
 
 
@@ -20,17 +21,15 @@ def release(
 ) -> None:
     """The custodian's half: spend, and write a release that can be sent to an analyst."""
     from tacit.spec.errors import FileError
-    from tacit.study.file import Study, release_analysis
-    from tacit.wall import Wall
+    from tacit.study.file import release_analysis
 
-    study = Study.load(study_path)
+    study = loaded(study_path)
     analysis = study.analysis(name)
     if not output.parent.is_dir():
         raise FileError(f"Cannot write {output}: its folder does not exist. Nothing was spent.")
     if output.is_dir():
         raise FileError(f"Cannot write {output}: it is a folder. Nothing was spent.")
-    terms = {"budget": study.budget, "ledger": study.ledger, "composition": study.composition}
-    wall = Wall(study.source, study.schema, **terms)
+    wall, _ = opened(study)
     made = release_analysis(analysis, wall)
     try:
         made.save(output)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tacit.cli.opening import known_chain, loaded
 from tacit.cli.output import out
 
 if TYPE_CHECKING:
@@ -66,16 +67,12 @@ def plan(
     units there are, and guess what columns are like.
     """
     from tacit.cli.running import print_prices
-    from tacit.study.file import Study
     from tacit.study.price import plan_study
-    from tacit.wall import Ledger
 
-    study = Study.load(study_path)
+    study = loaded(study_path)
     chosen = study.analyses if name is None else (study.analysis(name),)
     known = n_units or study.planning.get("n_units") or study.schema.max_units
-    ledger = Ledger(study.ledger)
-    chain = ledger.read() if ledger.store.exists() else None
-    planned = plan_study(study, chosen, chain, lambda: known)
+    planned = plan_study(study, chosen, known_chain(study), lambda: known)
     for each in planned.analyses:
         out.print(f"{each.name}\n{each.plan}\n")
     print_prices(study, planned)

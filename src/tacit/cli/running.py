@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tacit.cli.opening import known_chain, loaded, opened
 from tacit.cli.output import error_line, out, print_posterior, warning_line
 
 if TYPE_CHECKING:
     from tacit.posterior import Posterior
     from tacit.study.file import Analysis, Study
     from tacit.study.price import StudyPlan
-    from tacit.wall import Ledger
 
 Truth = Mapping[str, Mapping[str, float]]
 
@@ -75,9 +75,9 @@ def run(
     Everything is checked and priced before the first charge. What was paid for is stored in the
     ledger, and running again is free.
     """
-    from tacit.study.file import Study, seeded
+    from tacit.study.file import seeded
 
-    study = Study.load(study_path)
+    study = loaded(study_path)
     chosen = [study.analysis(name) for name in names] if names else study.analyses
     chosen = [analysis if seed is None else seeded(analysis, seed) for analysis in chosen]
     if public:
@@ -113,19 +113,24 @@ def print_prices(study: Study, planned: StudyPlan) -> None:
         warning_line(doubt)
 
 
+def check_payable(study: Study, planned: StudyPlan) -> None:
+    """Refuse what the budget, or the allowance at a server, cannot pay as a whole."""
+    planned.check()
+    if study.wall is not None:
+        study.wall.check_allowance(planned.due)
+
+
 def _rehearse(study: Study, chosen: Sequence[Analysis]) -> None:
     """All that a run would refuse, without a ledger being made."""
     from tacit.public import Public
     from tacit.study.file import check_writable
     from tacit.study.price import plan_study
-    from tacit.wall import Ledger
 
-    public = Public(study.source, study.schema)  # path, header and types
-    ledger = Ledger(study.ledger)
-    chain = ledger.read() if ledger.store.exists() else None
-    planned = plan_study(study, chosen, chain, lambda: public.n_units)
+    # Path, header and types; a server has looked at them.
+    public = study.wall or Public(study.source, study.schema)
+    planned = plan_study(study, chosen, known_chain(study), lambda: public.n_units)
     print_prices(study, planned)
-    planned.check()
+    check_payable(study, planned)
     for analysis in chosen:
         check_writable(study.output / analysis.name)
     out.print(f"A dry run: nothing was spent or released. It would leave {planned.after}.")
@@ -135,8 +140,11 @@ def _compare(study: Study, chosen: Sequence[Analysis]) -> None:
     """Fits without noise, for the eyes of who may see the data."""
     from tacit.fitting import fit
     from tacit.public import Public
+    from tacit.spec.errors import StudyError
     from tacit.spec.mechanisms import Exact
 
+    if study.source is None:
+        raise StudyError("The records are on a server, which answers nothing without noise.")
     warning_line(
         "these are not private: they are for comparison by those who may see the data, and nothing "
         "of them may be published"
@@ -153,13 +161,10 @@ def _run(study: Study, chosen: Sequence[Analysis], truth: Truth) -> None:
     from tacit.spec.errors import FileError
     from tacit.study.file import check_writable, run_analysis, write_results
     from tacit.study.price import plan_study
-    from tacit.wall import Ledger, Wall
 
-    terms = {"budget": study.budget, "ledger": study.ledger, "composition": study.composition}
-    wall = Wall(study.source, study.schema, **terms)
-    ledger = Ledger(study.ledger)
+    wall, ledger = opened(study)
     planned = plan_study(study, chosen, ledger.read(), lambda: wall.n_units)
-    planned.check()
+    check_payable(study, planned)
     for analysis in chosen:
         check_writable(study.output / analysis.name)
     print_prices(study, planned)
@@ -187,7 +192,7 @@ def _run(study: Study, chosen: Sequence[Analysis], truth: Truth) -> None:
     out.print(f"Budget left: {wall.remaining}. Results: {study.output}. To read: {page}")
 
 
-def _write_report(study: Study, fitted: Mapping[str, Posterior], ledger: Ledger) -> Path:
+def _write_report(study: Study, fitted: Mapping[str, Posterior], ledger: Any) -> Path:
     """A page of what was fitted now, and of the study's other results where they are."""
     from tacit import report
     from tacit.posterior import Posterior
@@ -203,7 +208,7 @@ def _write_report(study: Study, fitted: Mapping[str, Posterior], ledger: Ledger)
     return page
 
 
-def _interrupted(name: str, ledger: Ledger) -> None:
+def _interrupted(name: str, ledger: Any) -> None:
     spent = ledger.read()
     paid = [claim for claim in spent.claims if claim == name or claim.startswith(f"{name} (")]
     state = (
@@ -216,7 +221,7 @@ def _interrupted(name: str, ledger: Ledger) -> None:
     raise typer.Exit(130)
 
 
-def _paid_on(name: str, ledger: Ledger) -> str:
+def _paid_on(name: str, ledger: Any) -> str:
     """The day on which an analysis was first charged."""
     for entry in ledger.entries():
         known = str(entry.get("name"))

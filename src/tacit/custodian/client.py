@@ -13,9 +13,10 @@ import weakref
 from collections.abc import Mapping
 from dataclasses import replace
 from decimal import Decimal
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import quote, urlsplit
 
+from tacit.accounting.filters import accountant
 from tacit.custodian.messages import (
     BYTES,
     VERSION,
@@ -24,9 +25,16 @@ from tacit.custodian.messages import (
     error_from_facts,
     release_from_facts,
 )
-from tacit.spec.budget import Budget, Left
-from tacit.spec.certificate import Certificate
-from tacit.spec.errors import BudgetError, QueryError, RemoteError, ReplacedError, TacitError
+from tacit.spec.budget import Amounts, Budget, Left, Spent
+from tacit.spec.certificate import Certificate, LedgerMark
+from tacit.spec.errors import (
+    BudgetError,
+    OverBudgetError,
+    QueryError,
+    RemoteError,
+    ReplacedError,
+    TacitError,
+)
 from tacit.spec.mechanisms import Exact, Mechanism, mechanism_to_dict
 from tacit.spec.plan import Plan
 from tacit.spec.protocols import Quote
@@ -34,6 +42,10 @@ from tacit.spec.queries import Query
 from tacit.spec.release import Noise, Release
 from tacit.spec.schema import Schema
 from tacit.spec.wire import reading
+
+if TYPE_CHECKING:
+    from tacit.custodian.rehearsal import RehearsalWall
+    from tacit.wall.chain import Chain
 
 _PATIENCE = 120.0  # seconds of trying again
 _ANSWER = 900.0  # seconds until an answer is given up: a charge may be followed by a long read
@@ -236,6 +248,27 @@ class RemoteWall:
         units: int | None = self.ask("units")["units"]
         return units
 
+    @property
+    def ledger(self) -> RemoteLedger:
+        """What its ledger says."""
+        return RemoteLedger(self)
+
+    def check_allowance(self, due: Spent) -> None:
+        """Refuse what the allowance of this account cannot pay as a whole."""
+        epsilon, delta = map(Decimal, self.describe()["allowance_left"])
+        if due.epsilon > epsilon or due.delta > delta:
+            left = Left(max(epsilon, Decimal(0)), max(delta, Decimal(0)))
+            raise OverBudgetError(str(due), f"{left} of your allowance")
+
+    def rehearsal(self, units: int, *, seed: int = 0) -> RehearsalWall:
+        """A wall on this machine with synthetic rows, to try code before paying.
+
+        See `tacit.custodian.rehearsal`: everything that comes out of it is stamped "rehearsal".
+        """
+        from tacit.custodian.rehearsal import rehearsal
+
+        return rehearsal(self, units, seed=seed)
+
     def quote(self, query: Query, mechanism: Mechanism) -> Quote:
         """What a release would cost and how noisy it would be. Nothing is read or charged."""
         facts = {"query": _facts(query), "mechanism": _mechanism(mechanism)}
@@ -268,6 +301,46 @@ class RemoteWall:
     def _repr_html_(self) -> str:
         facts = {"server": f"{self._line!r}/{self.dataset}", "left": self.remaining}
         return self._schema.to_html("RemoteWall", facts)
+
+
+class RemoteLedger:
+    """What a server's ledger says to one account: all that was spent, and its own questions."""
+
+    def __init__(self, wall: RemoteWall) -> None:
+        self._wall = wall
+
+    def read(self) -> Chain:
+        """The state of the ledger, with the names that this account has used."""
+        from tacit.wall.chain import Chain, Claim
+
+        found = self._wall.ask("ledger")
+        with reading("server's ledger", RemoteError):
+            budget = Budget(**found["budget"])
+            claims = {
+                name: Claim(each["question"], LedgerMark(found["ledger"], each["entry"], ""))
+                for name, each in found["claims"].items()
+            }
+            return Chain(
+                seq=found["entry"],
+                head=found["head"],
+                ledger=found["ledger"],
+                pins=found["pins"],
+                schema=found["schema"],
+                changes={int(seq): tuple(what) for seq, what in found["changes"].items()},
+                budget=budget,
+                adds_up=accountant(found["pins"], budget, found["filter"]),
+                spent=Amounts({name: Decimal(x) for name, x in found["spent"].items()}),
+                alone=Spent(*(Decimal(found["alone"][key]) for key in ("epsilon", "delta"))),
+                claims=claims,
+            )
+
+    def entries(self) -> list[dict[str, Any]]:
+        """All entries; of other accounts only what they cost."""
+        found: list[dict[str, Any]] = self._wall.ask("charges")["entries"]
+        for entry in found:
+            if entry.get("name") is not None:
+                entry["name"] = entry["name"].partition("/")[2]
+        return found
 
 
 class RemoteLease:

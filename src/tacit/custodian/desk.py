@@ -180,6 +180,7 @@ class Desk:
             "budget": chain.limit.texts,
             "left": plain(chain.left),
             "allowance": None if asker.allowance is None else asker.allowance.texts,
+            "allowance_left": [str(amount) for amount in self._allowance_left(asker)],
             "remaining": plain(self._remaining(asker, chain.left)),
             "stopped": self.stopped,
         }
@@ -211,10 +212,14 @@ class Desk:
         """What a study's price depends on. Names of other accounts are theirs."""
         chain, mine = self._ledger.read(), asker.name("")
         return {
+            "ledger": chain.ledger,
+            "entry": chain.seq,
+            "head": chain.head,
             "pins": chain.pins,
             "filter": chain.adds_up.facts,
             "budget": chain.limit.texts,
             "spent": chain.spent.texts,
+            "alone": plain(chain.alone),
             "schema": chain.schema,
             "changes": {str(seq): list(what) for seq, what in chain.changes.items()},
             "claims": {
@@ -242,8 +247,12 @@ class Desk:
         mine, all_ = asker.name(""), asker.role == "custodian"
         entries = self._ledger.entries()
         for entry in entries:
-            if not (all_ or str(entry.get("name", "")).startswith(mine)):
-                for private in {"name", "question", "event", "by", "reason"} & set(entry):
+            if all_ or str(entry.get("name", "")).startswith(mine):
+                continue
+            if entry["kind"] == "charge":
+                entry |= {"name": None, "question": "", "event": {}}
+            elif entry["kind"] not in ("created", "raised", "schema"):
+                for private in {"name", "question", "by", "reason"} & set(entry):
                     del entry[private]
         return {"entries": entries}
 

@@ -108,7 +108,8 @@ def translated(certificate: Certificate, schema: Schema) -> list[str]:
     """Return a certificate in sentences, for a privacy officer."""
     who = schema.unit or "row"
     if certificate.data != "private":
-        return [f"These are {certificate.data}: Tacit makes no promise of privacy about them."]
+        what = certificate.data if certificate.data != "rehearsal" else "synthetic rows"
+        return [f"These are {what}: Tacit makes no promise of privacy about them."]
     delta = f" and delta {plain(certificate.delta)}" if certificate.delta else ""
     said = [
         f"It cost epsilon {plain(certificate.epsilon)}{delta} "

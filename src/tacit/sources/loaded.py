@@ -10,6 +10,9 @@ from functools import cached_property
 from typing import Any
 
 from tacit.sources.data import AnySnapshot, AnySource, Data, load
+from tacit.sources.documents import Documents
+from tacit.sources.fingerprints import fingerprint
+from tacit.sources.rows import Rows
 from tacit.sources.workers import Shards, Workers
 from tacit.spec.schema import Schema
 
@@ -23,6 +26,7 @@ class Loaded:
     workers: Workers | None = field(default=None, repr=False)
     _read: dict[Hashable, Any] = field(default_factory=dict, repr=False)
     _spread: dict[tuple[str, ...], Shards] = field(default_factory=dict, repr=False)
+    _known: dict[str, str] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         self._opened = ExitStack()
@@ -46,6 +50,14 @@ class Loaded:
         if held is None or held.lost:
             held = self._spread[columns] = self.workers.hold(rows)
         return held
+
+    def fingerprints(self) -> dict[str, str]:
+        """What was read so far, by its name, in numbers that know it again."""
+        for key, found in self._read.items():
+            derived = isinstance(key, tuple) and not isinstance(found, Rows | Documents)
+            if not derived and repr(key) not in self._known:
+                self._known[repr(key)] = fingerprint(found)
+        return self._known
 
     def once(self, key: Hashable, read: Callable[[], Any]) -> Any:
         if key not in self._read:

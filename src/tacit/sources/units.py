@@ -85,12 +85,12 @@ def _hashed(data, ends):
         found = np.uint64(ends[i + 1] - ends[i])
         for j in range(ends[i], ends[i + 1]):
             found = (found ^ np.uint64(data[j])) * np.uint64(0x100000001B3)
-        out[i] = _mixed(found)
+        out[i] = mixed(found)
     return out
 
 
 @_jit
-def _mixed(word):
+def mixed(word):
     """The finalizer of splitmix64, a bijection in which each bit depends on each."""
     word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -128,8 +128,8 @@ def _kept(rows, starts, salts, bits, most):
             twin = twin + 1 if i > 0 and _order(bits, mine[i - 1], mine[i]) == 0 else 0
             word = salts[unit]
             for j in range(bits.shape[1]):
-                word = _mixed(word ^ np.uint64(bits[mine[i], j])) + np.uint64(0x9E3779B97F4A7C15)
-            tickets[i, 0], tickets[i, 1] = np.int64(_mixed(word ^ np.uint64(twin))), i
+                word = mixed(word ^ np.uint64(bits[mine[i], j])) + np.uint64(0x9E3779B97F4A7C15)
+            tickets[i, 0], tickets[i, 1] = np.int64(mixed(word ^ np.uint64(twin))), i
         drawn = np.arange(mine.size)
         _sort(drawn, tickets)
         for i in np.sort(drawn[:most]):

@@ -49,7 +49,8 @@ class Certificate:
     """The privacy facts of one release. Everything in it is public.
 
     `data` is "private" for a `Wall`, "public data" for a `Public`, whose results carry no
-    guarantee at all, and "released elsewhere" for what Tacit did not make. `events` are facts
+    guarantee at all, "rehearsal" for one of synthetic rows, and "released elsewhere" for what Tacit
+    did not make. `events` are facts
     (law, scale, sensitivity), so that a later and tighter accountant can read them again.
     """
 
@@ -61,7 +62,7 @@ class Certificate:
     events: tuple[Mapping[str, Any], ...]
     assumptions: tuple[str, ...] = ()
     ledger: LedgerMark | None = None
-    data: Literal["private", "public data", "released elsewhere"] = "private"
+    data: Literal["private", "public data", "released elsewhere", "rehearsal"] = "private"
 
     def assuming(self, more: tuple[str, ...]) -> Certificate:
         """The certificate with further assumptions."""
@@ -116,6 +117,8 @@ class Certificate:
     def __str__(self) -> str:
         if self.data == "public data":
             return "public data: no privacy guarantee is made or needed"
+        if self.data == "rehearsal":
+            return "rehearsal: synthetic rows from the public schema; nothing here is about anyone"
         if self.data == "released elsewhere":
             return "\n".join(f"{self.data}: {text}" for text in self.assumptions)
         lines = [

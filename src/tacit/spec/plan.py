@@ -159,6 +159,15 @@ class Plan:
     def count(self) -> int:
         return sum(some.count for some in self.steps)
 
+    @property
+    def events(self) -> tuple[dict[str, Any], ...]:
+        """The facts of the steps, for a certificate."""
+        families = {Gaussian: "discrete_gaussian", Laplace: "discrete_laplace", Exponential: "draw"}
+        return tuple(
+            {"noise": families.get(type(some.mechanism), "none"), **some.to_dict()}
+            for some in self.steps
+        )
+
     def _repr_html_(self) -> str:
         head = ("steps", "mechanism", "sampling", "numbers at most")
         rows = [(some.count, some.mechanism, some.sampling, some.numbers) for some in self.steps]

@@ -7,7 +7,7 @@ import os
 import re
 import tempfile
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
@@ -66,10 +66,11 @@ class Study:
 
     Results are written to a folder of the study's own, `<output folder>/<name of the file>`, so
     that several studies may share an output folder. `planning` is the table [plan], for
-    `tacit plan`: public guesses. `composition` is how the ledger adds up.
+    `tacit plan`: public guesses. `composition` is how the ledger adds up. `wall` is there where the
+    records are on a custodian's server, which then says the schema and the terms.
     """
 
-    source: Path | CSV | Table
+    source: Path | CSV | Table | None
     ledger: str
     schema: Schema
     budget: Budget
@@ -77,10 +78,14 @@ class Study:
     output: Path
     planning: Mapping[str, Any] = field(default_factory=dict)
     composition: CompositionName = "basic"
+    wall: Any = None
 
     @classmethod
-    def load(cls, path: str | Path) -> Study:
-        """Read a study file; its paths are relative to it."""
+    def load(cls, path: str | Path, connect: Callable[..., Any] | None = None) -> Study:
+        """Read a study file; its paths are relative to it.
+
+        `connect` is `tacit.connect`, for a study whose data are on a server.
+        """
         path = Path(path)
         try:
             # Decimals, so that epsilon = 0.1 means one tenth. Editors on Windows put a mark first.
@@ -94,11 +99,14 @@ class Study:
             hint = _is_table(path)
             raise StudyError(f"{path} is not a TOML file: {error}.{hint and f' {hint}'}") from None
         where = path.parent
-        check_table(
-            facts, "the study", {"data", "schema", "budget", "analysis"}, {"output", "plan"}
-        )
-        check_table(facts["data"], "[data]", {"source", "ledger"}, set(HOW_TO_READ))
-        check_table(facts["budget"], "[budget]", {"epsilon"}, {"delta", "composition"})
+        remote = isinstance(facts.get("data"), Mapping) and "server" in facts["data"]
+        own = set() if remote else {"schema", "budget"}  # the custodian's, where there is one
+        check_table(facts, "the study", {"data", "analysis"} | own, {"output", "plan"})
+        if remote:
+            check_table(facts["data"], "[data] with a server", {"server", "dataset"})
+        else:
+            check_table(facts["data"], "[data]", {"source", "ledger"}, set(HOW_TO_READ))
+            check_table(facts["budget"], "[budget]", {"epsilon"}, {"delta", "composition"})
         check_table(facts.get("output", {}), "[output]", set(), {"folder"})
         check_table(facts.get("plan", {}), "[plan]", set(), {*PLANNING})
         if not isinstance(facts["analysis"], list) or not facts["analysis"]:
@@ -109,21 +117,32 @@ class Study:
         folder = facts.get("output", {}).get("folder", "results")
         if len({a.name for a in analyses}) < len(analyses):
             raise StudyError("Expected each [[analysis]] to have its own name.")
+        rest: dict[str, Any] = {
+            "analyses": analyses,
+            "output": where / Path(str(folder)).expanduser() / path.stem,
+            "planning": _planning(facts.get("plan", {}), where),
+        }
+        if remote:
+            if connect is None:
+                raise StudyError("Expected Study.load(path, tacit.connect): its data are remote.")
+            wall = connect(str(facts["data"]["server"]), dataset=str(facts["data"]["dataset"]))
+            terms = (wall.schema, wall.budget)
+            return cls(None, "", *terms, **rest, composition=wall.composition, wall=wall)
         return cls(
             source=source_of(where, facts["data"]),
             ledger=located(str(facts["data"]["ledger"]), where),
             schema=schema_of(facts["schema"]),
             budget=Budget(facts["budget"]["epsilon"], facts["budget"].get("delta", 0)),
             composition=facts["budget"].get("composition", "basic"),
-            analyses=analyses,
-            output=where / Path(str(folder)).expanduser() / path.stem,
-            planning=_planning(facts.get("plan", {}), where),
+            **rest,
         )
 
     @property
     def called(self) -> str:
         """What the data are called, without where they are."""
         match self.source:
+            case None:
+                return str(self.wall.dataset)
             case Table(name=name):
                 return name
             case CSV(path=path) | (Path() as path):

@@ -111,13 +111,13 @@ class AnswerStore:
         with self.store.session("Nothing was charged.", write=True) as session:
             _inserted(session, "", _BEGUN, StoredAnswer.sealed("", "", b""))  # rolled back
 
-    def begin(self, lease: str) -> str:
-        """Enter a lease, unless it is there; the random text that it was entered with.
+    def begin(self, lease: str, text: str | None = None) -> str:
+        """Enter a lease, unless it is there; the text, by default random, it was entered with.
 
         The ledger holds that text too: were this file lost, or made anew, the two would differ.
         """
         with self._session() as session:
-            entered = StoredAnswer.sealed(secrets.token_hex(16), "", b"")
+            entered = StoredAnswer.sealed(text or secrets.token_hex(16), "", b"")
             return _inserted(session, lease, _BEGUN, entered).question
 
     def get(self, lease: str, step: int) -> StoredAnswer | None:
@@ -225,6 +225,14 @@ class KeptLease:
                 if self._lease is None or self._lease.steps_left != self.steps_left:
                     self._lease = self._open_lease(self._used)
                 answer = StoredAnswer.of(question, self._lease.release(query))
+                # proof: same-data. Nothing goes out of other data than the first answers are of.
+                for what, found in self._lease.loaded.fingerprints().items():
+                    if self._store.begin(f"{self._id} {what}", found) != found:
+                        raise LedgerError(
+                            f"The data have changed since {self._name!r} began, and a run is of "
+                            "one version: choose another name, which is charged anew. "
+                            "What was answered stays; nothing more was charged."
+                        )
                 stored = self._store.put(self._id, self._begun, self._used, answer)
                 again = stored != answer  # another run was first
             stored.check(question, self._name)

@@ -82,7 +82,7 @@ class Lease:
         used: int = 0,
     ) -> None:
         self.plan, self.certificate = plan, certificate
-        self._answers, self._loaded, self._entropy = answers, loaded, entropy
+        self._answers, self.loaded, self._entropy = answers, loaded, entropy
         self._schema = loaded.schema
         self._process, self._lock, self._used = os.getpid(), threading.Lock(), used
         self._latest: tuple[Any, _Checked] | None = None
@@ -107,7 +107,7 @@ class Lease:
         checked = self._check(query, steps)
         sums, noise = checked.sums.at(query.state), checked.noise
         self._used += 1  # proof: lease-count. A step is used up before the data are touched.
-        data = shielded(lambda: self._loaded.spread(query.columns))
+        data = shielded(lambda: self.loaded.spread(query.columns))
         units = self._batches.next(steps.sampling, data.units)
         pending = shielded(lambda: sums.start(data, units, noise))
         # Drawn while the kernel runs. An empty batch gets its noise like any other.
@@ -128,7 +128,7 @@ class Lease:
             )
         noise = answer.at_temperature(_temperature(steps, answer))
         self._used += 1  # proof: lease-count
-        statistic = shielded(lambda: answer.evaluate_step(self._loaded))
+        statistic = shielded(lambda: answer.evaluate_step(self.loaded))
         drawn = shielded(lambda: answer.sample(statistic, noise, self._entropy))
         certificate = self.certificate.assuming(answer.assumptions)
         return publish(answer, noise, statistic.units, drawn, certificate)

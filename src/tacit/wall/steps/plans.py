@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from tacit.accounting import plan_epsilon
 from tacit.sources.data import check_header
 from tacit.sources.loaded import Readings
 from tacit.spec.budget import Budget, round_up
 from tacit.spec.errors import BudgetError, LedgerError, QueryError
-from tacit.spec.mechanisms import Exact, Exponential, Gaussian, Laplace
+from tacit.spec.mechanisms import Exact, Exponential
 from tacit.spec.plan import Plan, WithoutReplacement
 from tacit.spec.schema import Schema
 from tacit.spec.wire import digest
@@ -54,7 +53,7 @@ class Leases:
         facts = {**event, **self._source.declared}
         charge = self._ledger.charge(cost, facts, name, question, takeover=True)
         certificate = self._ledger.certificate(
-            self._schema, cost, accountant, plan_events(plan), charge.mark
+            self._schema, cost, accountant, plan.events, charge.mark
         )
 
         def lease(used: int) -> Lease:
@@ -72,15 +71,6 @@ class Leases:
                 f"{self._kept.store}: choose another name. Nothing was read or charged."
             )
         return KeptLease(plan, certificate, self._kept, begun, name, self._schema, lease)
-
-
-def plan_events(plan: Plan) -> tuple[dict[str, Any], ...]:
-    """The facts of a lease's steps, for its certificate."""
-    families = {Gaussian: "discrete_gaussian", Laplace: "discrete_laplace", Exponential: "draw"}
-    return tuple(
-        {"noise": families.get(type(steps.mechanism), "none"), **steps.to_dict()}
-        for steps in plan.steps
-    )
 
 
 def check_plan(plan: Plan, schema: Schema, answers: Answers) -> None:
