@@ -8,6 +8,7 @@ from tacit.infer.linearised import (
     Observed,
     adapted,
     estimated,
+    newton_step,
     overshot,
     walked_draws,
 )
@@ -189,3 +190,31 @@ def test_a_step_past_the_mode_raises_the_curvature_along_it():
     assert np.array_equal(raised(side, side / 2), np.eye(SIZE))
     assert np.array_equal(raised(side, -side, sd=15 * N), np.eye(SIZE))
     assert np.array_equal(raised(side / 60, -side / 60), np.eye(SIZE))
+
+
+def flat_law(gradient, sd):
+    """Curvature 1 for each of N records, in coordinates of a unit."""
+    here, noise = Frame(np.zeros(SIZE), np.eye(SIZE)), sd**2 * np.eye(SIZE)
+    return Linearised(here, gradient, noise, N * np.eye(SIZE), 0.0, 0.0)
+
+
+def test_a_step_without_noise_is_newtons_and_one_of_noise_alone_is_short():
+    mean, precision = np.ones(SIZE), 2.0 * np.eye(SIZE)
+    gradient = np.array([300.0, -200.0, 0.0])
+    step, known = newton_step(flat_law(gradient, 1e-6), mean, precision)
+    # (gradient + precision (mean - 0)) / (N + precision), and a trace of the longest step.
+    assert np.allclose(step, (gradient + 2.0) / (N + 2.0), rtol=1e-3)
+    assert np.allclose(known, N * np.eye(SIZE))
+    loud = 100 * N
+    noise = loud * np.random.default_rng(1).standard_normal((200, SIZE))
+    steps = [newton_step(flat_law(each, loud), 0 * mean, 1e-6 * precision)[0] for each in noise]
+    assert np.mean(np.linalg.norm(steps, axis=1)) < 0.05  # Newton's are cut at 1.5
+
+
+def test_steps_average_over_what_earlier_gradients_said():
+    """Without a prior the weights of gradients are 1, 0.4, 0.16, ...: the second moves 1 / 1.4."""
+    law, nothing = flat_law(np.array([100.0, 0.0, 0.0]), 1e-6), 1e-12 * np.eye(SIZE)
+    first, known = newton_step(law, np.zeros(SIZE), nothing)
+    second, again = newton_step(law, np.zeros(SIZE), nothing, known)
+    assert second[0] / first[0] == pytest.approx(1 / 1.4, rel=1e-3)
+    assert np.allclose(again, 1.4 * known)

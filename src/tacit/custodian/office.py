@@ -135,7 +135,7 @@ class Office:
         if header.get("stop"):
             self.accounts.stop(dataset, f"a fault in {verb!r} of {account.name}")
         if header["error"] == "PolicyError" and "question" in header:
-            self.accounts.ask(_request(header, account, dataset, verb))
+            self.accounts.ask(_request(header, account, dataset))
         return header, answer
 
     def _worker(
@@ -190,14 +190,14 @@ def _in_slot(reply: Reply, every: float) -> Reply:
     return Reply(reply.status, reply.body, slot, end - now)
 
 
-def _request(header: Mapping[str, Any], account: Account, dataset: str, verb: str) -> Request:
+def _request(header: Mapping[str, Any], account: Account, dataset: str) -> Request:
     return Request(
         question=header["question"],
         account=account.name,
         dataset=dataset,
         name=header["name"] or "",
         cost=Budget(**header["cost"]),
-        asked=verb,
+        asked=header["asked"],
         time=datetime.now(UTC).isoformat(timespec="seconds"),
     )
 

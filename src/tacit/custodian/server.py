@@ -17,6 +17,7 @@ from tacit.custodian.accounts import Account
 from tacit.custodian.messages import BYTES, JSON, VERBS, VERSION, encoded, error_to_facts
 from tacit.custodian.office import Office
 from tacit.custodian.openapi import description
+from tacit.custodian.pages.routes import Pages
 from tacit.spec.errors import PolicyError, QueryError, RemoteError, TacitError
 
 _TOGETHER = 256  # requests that are worked on, or wait for a worker
@@ -43,7 +44,7 @@ def api_routes(office: Office) -> list[Route]:
 def application(office: Office) -> Starlette:
     """The whole application: what does not exist, or fails, says no more than that."""
     return Starlette(
-        routes=api_routes(office),
+        routes=[*api_routes(office), *Pages(office).routes()],
         exception_handlers={404: _not_found, 405: _not_allowed, Exception: _failed},
     )
 

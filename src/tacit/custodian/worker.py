@@ -100,7 +100,9 @@ def answered(desk: Desk, envelope: dict[str, Any], body: bytearray) -> tuple[dic
         header["error"] = facts["error"]
         header |= {"stop": isinstance(error, StoppedError), "message": str(error)}
         header |= {
-            key: facts["facts"][key] for key in ("question", "cost") if key in facts["facts"]
+            key: facts["facts"][key]
+            for key in ("question", "cost", "asked")
+            if key in facts["facts"]
         }
     try:
         return header, encoded(facts, envelope["accept"])

@@ -35,7 +35,7 @@ _GAIN = 0.4  # by how much noise alone may move an eigenvalue where coordinates 
 _LOW, _LOWEST = 0.25, 0.02  # curvatures in one step, at least: where noise is large, where small
 _LEVEL = 0.5  # standard deviation a priori of the mean curvature of a record
 _LONGEST = 1.5  # step of a pilot query, in coordinates in which a record has a curvature of 1
-_DAMPED = 0.6  # pilot steps after the first: noise averages out over a few of them
+_KEPT = 0.4  # of what earlier pilot queries said of the mode: noise averages out over a few of them
 _MOST_DRAWN = 64  # Hessians that draws are made under
 _MOST_BENT = 200  # draws at which contrasts are taken
 _SILENT = 1e-5  # as a share of the largest, a contrast's derivative that counts as zero
@@ -130,20 +130,27 @@ def estimated(observed: Sequence[Observed], n: float) -> tuple[np.ndarray, float
 
 
 def newton_step(
-    frame: Frame,
-    gradient: np.ndarray,
-    hessian: np.ndarray,
+    law: Linearised,
     mean: np.ndarray,
     precision: np.ndarray,
-    *,
-    damped: bool,
-) -> np.ndarray:
-    """Return where the posterior's mode should be, by a normal prior; at most 1.5 away."""
-    basis, origin = frame.basis, frame.origin
-    gradient = gradient + basis.T @ precision @ (mean - origin)
-    step = np.linalg.solve(hessian + basis.T @ precision @ basis, gradient)
+    before: np.ndarray | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return where the posterior's mode should be, and the precision with which gradients tell it.
+
+    The prior is normal. `before` is the precision of earlier gradients, which led to the origin;
+    they count less, since they were further from the mode. The step is at most 1.5 long, and short
+    where the gradient is mostly noise.
+    """
+    basis, origin = law.frame.basis, law.frame.origin
+    prior, pull = basis.T @ precision @ basis, basis.T @ precision @ (mean - origin)
+    weight = np.linalg.solve(law.hessian + law.noise, law.hessian)  # (H + W)^-1 H
+    known = law.hessian @ weight
+    if before is not None:
+        known, pull = known + _KEPT * before, (1 - _KEPT) * pull
+    near = np.eye(len(origin)) / _LONGEST**2
+    step = np.linalg.solve(known + prior + near, weight.T @ law.gradient + pull)
     length = float(np.linalg.norm(step))
-    return step * min(1.0, _LONGEST / max(length, 1e-300)) * (_DAMPED if damped else 1.0)
+    return step * min(1.0, _LONGEST / max(length, 1e-300)), known
 
 
 @dataclass(frozen=True, eq=False)

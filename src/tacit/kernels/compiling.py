@@ -28,6 +28,14 @@ def compiled(function: Callable[..., Any], *, signature: Any = None, **options: 
     return cached(*types, **_OPTIONS, **options)(function)
 
 
+def uncounted(function: Callable[..., Any], *, signature: Any = None) -> Any:
+    """A compiled function that makes no array, without the counting of references.
+
+    Who calls it holds on to what is passed. Counts would take as long as fifty numbers.
+    """
+    return compiled(function, signature=signature, _nrt=False)
+
+
 def reassociated(function: Callable[..., Any]) -> Any:
     """A compiled function whose sums are added up in vector lanes.
 

@@ -55,18 +55,27 @@ def whitened_score(row, state, out):
 def whitened_score_and_hessian(row, state, out):
     """Add (y - P) z, the upper triangle of P (1 - P) z z' / sqrt(p), and 1, where z = basis' x.
 
-    One row contributes p + p (p + 1) / 2 + 1 numbers; their norm is bounded by the wall's clip
-    alone. State: theta f8[p], basis f8[p, p], then the encoding. The triangle has p (p + 1) / 2
-    numbers after the first p of out, and the last number of out stands after them.
+    One row contributes p + p (p + 1) / 2 + 1 numbers; the norm of all is at most `clip` if that is
+    1.2 or more, and bounded by the wall's clip alone. All but the 1 are times a factor of at most 1
+    that does not depend on y: rows are shortened as if they had weights, which moves no estimate.
+    State: theta f8[p], basis f8[p, p], clip f8[1], then the encoding. The triangle has
+    p (p + 1) / 2 numbers after the first p of out, and the last number of out stands after them.
     """
     theta, basis = state[0], state[1]
     size = theta.size
     x = np.zeros(size)
-    encode(row, state[2:], x)
+    encode(row, state[3:], x)
     p = probability(theta, x)
     _turn(x, basis, out)
-    write_squares(out, size, p * (1 - p) / math.sqrt(size), out, size)
-    multiply(out, size, row[state[3].size] - p)
+    square = 0.0
+    for i in range(size):
+        square += out[i] * out[i]
+    curvature, farther = p * (1 - p) / math.sqrt(size), max(p, 1 - p)
+    room = max(state[2][0] ** 2 - 1, state[2][0] ** 2 / 4)
+    longest = farther**2 * square + (curvature * square) ** 2
+    share = math.sqrt(room / max(longest, room))
+    write_squares(out, size, share * curvature, out, size)
+    multiply(out, size, share * (row[state[4].size] - p))
     out[out.size - 1] = 1.0
 
 
@@ -95,16 +104,18 @@ def _both_basis_rules(given: Given) -> int:
 
 
 def _counted_basis_rules(given: Given) -> int:
+    given.expect(given.arrays["clip"].min() > 0, "a clip above 0")
     return _both_basis_rules(given) + 1
 
 
-_STATE = THETA + "basis f8[parameters, parameters]; " + ENCODING
+_STATE = THETA + "basis f8[parameters, parameters]; "
 
 KERNELS = tuple(
-    RowKernel(f"logistic.{name}", function, _STATE, rules)
-    for name, function, rules in (
-        ("whitened_score", whitened_score, _basis_rules),
-        ("whitened_score_and_hessian", whitened_score_and_hessian, _counted_basis_rules),
-        ("whitened_score_and_squares", whitened_score_and_squares, _both_basis_rules),
+    RowKernel(f"logistic.{name}", function, layout + ENCODING, rules)
+    for name, function, layout, rules in (
+        ("whitened_score", whitened_score, _STATE, _basis_rules),
+        ("whitened_score_and_hessian", whitened_score_and_hessian,
+         _STATE + "clip f8[1]; ", _counted_basis_rules),
+        ("whitened_score_and_squares", whitened_score_and_squares, _STATE, _both_basis_rules),
     )
-)
+)  # fmt: skip

@@ -330,7 +330,7 @@ class GradientSampler:
                 precision = precision + basis.T @ here @ basis
             # One in every direction: the posterior's precision over n.
             frame = frame.moved(mode, inverse_root(precision / pilots.n))
-        clip = pilots.clip(math.sqrt(size) + 6, pilots.widened)
+        clip = pilots.clip(math.sqrt(size) + 6, max(1.0, pilots.width))
         gradients = pilots.derivatives.gradients(frame, clip, curvature=1.0)
         question = self.extended(gradients.question)
         return replace(state, gradients=gradients, question=question, at=self.begin(np.zeros(size)))

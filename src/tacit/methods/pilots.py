@@ -41,6 +41,10 @@ ADAPTING, LAST = 6, 3
 _ADAPTING_SHARE = 0.15  # of the pilot queries' budget
 _NOISE = 0.5  # clips are widened while privacy noise has less than this share of the variance
 _WIDER = 4.0  # times, at most
+# Privacy noise over that of sampling, above which clips are narrowed: where they cut records
+# whatever their targets, and where they do not and so move estimates.
+_LOUD, _LOUDER = 1.0, 4.0
+_LOUDEST = 6.0  # above which clips shorten the longer half of records too
 _SURPRISE = 1e-4  # probability under which gradients are said to disagree
 _WIDEST = 100.0  # the prior's curvature over that of all records, where coordinates widen no more
 # Contrasts off their lines, as a share of their squares. (In regressions and a centred hierarchy it
@@ -55,7 +59,8 @@ class Pilots:
     """The state of the pilot queries: where the next is asked, and what the last ones released.
 
     `n` is about how many rows there are, and `precision` how well that is known; `multiplier` is
-    the noise multiplier of the last queries. `before` is the newest answer.
+    the noise multiplier of the last queries. `before` is the newest answer, `known` the precision
+    with which answers so far tell the mode, in coordinates of the frame.
     """
 
     derivatives: Derivatives
@@ -66,6 +71,7 @@ class Pilots:
     multiplier: float = 0.0
     asked: int = 0
     before: Observed | None = None
+    known: np.ndarray | None = None
     observed: tuple[Observed, ...] = ()
 
     @property
@@ -75,15 +81,25 @@ class Pilots:
     @property
     def question(self) -> BoundedSum:
         """The gradient and the Hessian at the origin of the frame."""
-        width = self.widened if self.asked >= ADAPTING else 1.0
-        clip = self.clip(math.sqrt(2 * self.derivatives.size) + 7, width)
+        clip = self.clip(self._usual, self.width)
         return self.derivatives.question(self.frame, clip, hessian=True)
 
     @property
-    def widened(self) -> float:
-        """How much wider clips are than by default: noise that is small leaves room."""
-        clip = self.clip(math.sqrt(2 * self.derivatives.size) + 7, 1.0)
+    def _usual(self) -> float:
+        """A clip with room for long tails."""
+        return math.sqrt(2 * self.derivatives.size) + 7
+
+    @property
+    def width(self) -> float:
+        """Clips over the usual ones: small noise leaves room for tails, large noise costs more."""
+        clip = self.clip(self._usual, 1.0)
         noise = self.multiplier * clip / math.sqrt(LAST * max(self.n, 1.0))
+        loud = _LOUD if self.derivatives.fair else _LOUDER
+        if noise > loud:  # squared norms of records are mostly below 6 size + 1, half 2 size + 1
+            most = self.derivatives.size * (2 + 4 * min(1.0, _LOUDEST / noise)) + 1
+            return min(1.0, max(loud / noise, math.sqrt(most) / self._usual))
+        if self.asked < ADAPTING:
+            return 1.0
         return float(np.clip(math.sqrt(_NOISE) / max(noise, 1e-9), 1.0, _WIDER))
 
     def clip(self, default: float, width: float) -> float:
@@ -101,33 +117,31 @@ class Pilots:
         if last:
             kept = (*kept, observed)
             laws = [Linearised.of(each, kept, n) for each in kept]
-            gradient = Linearised.combined(laws, self.frame).gradient
+            law = Linearised.combined(laws, self.frame)
             # In directions that noise hides, the next step is shorter.
-            curvature = laws[0].hessian / n + 0.35 * laws[0].hessian_sd / n * np.eye(len(gradient))
+            curvature = law.hessian / n + 0.35 * law.hessian_sd / n * np.eye(derivatives.size)
+            law = replace(law, hessian=n * curvature)
         else:
             assert isinstance(release.query, BoundedSum)
             ((_, bound),) = release.query.blocks
             ratio = (LAST / (1 - _ADAPTING_SHARE)) / (ADAPTING / _ADAPTING_SHARE)
             multiplier = sd / bound.clip * math.sqrt(ratio)
-            gradient, curvature = observed.gradient, adapted(observed, n)
+            curvature = adapted(observed, n)
             if self.before is not None:
                 curvature = overshot(curvature, self.before, observed, n)
+            noise = observed.sd**2 * np.eye(derivatives.size)
+            law = Linearised(self.frame, observed.gradient, noise, n * curvature, 0.0, 0.0)
         prior, basis = derivatives.prior_precision, self.frame.basis
-        step = newton_step(
-            self.frame,
-            gradient,
-            n * curvature,
-            derivatives.prior_mean,
-            prior,
-            damped=0 < self.asked < ADAPTING,
-        )
+        before = None if last else self.known
+        step, known = newton_step(law, derivatives.prior_mean, prior, before)
         # Where the data say nothing, coordinates widen only until the prior says all.
         turn = inverse_root(curvature + basis.T @ prior @ basis / (_WIDEST * n))
         frame = self.frame.moved(step, None if last else turn)
         if self.asked == ADAPTING + LAST - 1:
             frame = self.frame  # the end is where the last question was
         facts: Any = {"frame": frame, "n": n, "precision": precision, "multiplier": multiplier}
-        return replace(self, asked=self.asked + 1, before=observed, observed=kept, **facts)
+        facts |= {"before": observed, "known": turn.T @ known @ turn, "observed": kept}
+        return replace(self, asked=self.asked + 1, **facts)
 
     def _counted(self, observed: Observed, n_units: int | None) -> tuple[float, float]:
         """About how many rows there are: as many as units, or the mean of what was released."""
@@ -170,7 +184,9 @@ class Pilots:
                 "guess of it; take a larger epsilon or fewer parameters"
             )
         rows = self.rows
-        if self.precision == math.inf and rows.estimate + Z * rows.sd < _FEW * self.n:
+        # A row counts less where it is shortened, and a narrow clip shortens many.
+        counted = self.precision == math.inf and (self.width >= 1 or self.derivatives.fair)
+        if counted and rows.estimate + Z * rows.sd < _FEW * self.n:
             found.append(
                 f"the pilot queries counted about {rows.estimate:,.0f} rows of {self.n:,.0f} "
                 "units: most units have no value in a column, or a clip is far too small; check "

@@ -245,7 +245,7 @@ def _derivatives(
         return jnp.where(jnp.isfinite(value), basis.T @ found, 0.0)
 
     def both(row: Any, state: Any) -> Any:
-        vector, basis, clip = state
+        vector, basis, clip = state[0], state[1], state[2][0]
 
         def near(psi: Any) -> Any:
             return density.log_likelihood(vector + basis @ psi, row)
@@ -265,7 +265,7 @@ def _derivatives(
     plain = model.parameters is not None and model.log_prior is None
     return Derivatives(
         trace(gradient, columns, state),
-        trace(both, columns, (*state, np.ones((), _real()))),
+        trace(both, columns, (*state, np.ones(1, _real()))),
         density.columns,
         Frame(density.start, basis),
         prior_mean=density.start,

@@ -113,6 +113,7 @@ class LogisticRegression:
             posterior=self.vector_posterior,
             parameters=lambda posterior: self._parameters(design, posterior),
             constants=tuple(design.encoding),
+            fair=True,
         )
 
     def gradients(self, schema: Schema) -> Gradients:

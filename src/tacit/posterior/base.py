@@ -287,7 +287,9 @@ class Posterior:
     def to_arviz(self) -> Any:
         """Return the draws and the release, with the privacy facts in `attrs`.
 
-        It is InferenceData where ArviZ 0.2x is installed and a DataTree where it is 1.x.
+        It is InferenceData where ArviZ 0.2x is installed and a DataTree where it is 1.x. A name
+        that is taken has an ending there: `_level` a dimension that has the name of a variable,
+        `_predicted` the predictive draws of one, `_` a variable called chain or draw.
         """
         return to_groups(*self._groups())
 

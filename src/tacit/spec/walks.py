@@ -146,8 +146,8 @@ class Derivatives:
     hessian
         The same; after it the negative Hessian basis' H basis, packed as in `tacit.spec.packing`
         and divided by the root of the number of parameters, so that the two parts are about equally
-        long where a record has a curvature of 1; and a 1, by which rows are counted. The state of a
-        program ends with the clip.
+        long where a record has a curvature of 1; and a 1, by which rows are counted. In its state
+        the clip, an array of one number, follows the basis.
     columns
         The columns of a row.
     frame
@@ -167,6 +167,9 @@ class Derivatives:
     contrasts
         What synthetic records say of the parameters, numbers as a function of JAX, for a look at
         how far it is from linear; None where that is known to be near enough.
+    fair
+        Whether `hessian` shortens records to the clip whatever their targets, as if they had
+        weights: then a clip moves no estimate, and each record still counts as 1.
     sites
         Of a NumPyro model, the program of its variables and their priors; it returns the vector.
     """
@@ -184,6 +187,7 @@ class Derivatives:
     constants: tuple[np.ndarray, ...] = ()
     clip: float | None = None
     contrasts: Callable[[Any], Any] | None = None
+    fair: bool = False
     sites: Callable[[], Any] | None = None
 
     @property
@@ -195,9 +199,9 @@ class Derivatives:
         kernel = self.hessian if hessian else self.gradient
         size = self.size + packed_size(self.size) + 1 if hessian else self.size
         precision = kernel.state[0][0] if isinstance(kernel, Program) else "float64"
-        state = (frame.origin.astype(precision), frame.basis.astype(precision), *self.constants)
-        if hessian and isinstance(kernel, Program):
-            state += (np.asarray(clip, precision),)
+        limit = (np.full(1, clip, precision),) * hessian
+        place = frame.origin.astype(precision), frame.basis.astype(precision)
+        state = (*place, *limit, *self.constants)
         return BoundedSum(kernel, self.columns, size=size, clip=clip, state=state)
 
     def gradients(

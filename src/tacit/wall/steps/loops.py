@@ -17,7 +17,7 @@ import numba
 import numpy as np
 
 from tacit.kernels import KERNELS, DocumentKernel
-from tacit.kernels.compiling import compiled
+from tacit.kernels.compiling import compiled, uncounted
 from tacit.sources.data import Data
 from tacit.sources.documents import Documents
 from tacit.sources.rows import Rows
@@ -89,7 +89,8 @@ def _row_loop(kernel, rows, usable, starts, units, state, row, out, sums, intege
         for i in range(first, stop):
             if not usable[i]:
                 continue
-            row[:] = rows[i]
+            for j in range(row.size):
+                row[j] = rows[i, j]
             out[:] = 0.0
             kernel(row, state, out)
             if alone:
@@ -161,7 +162,8 @@ def _compiled(python: Any, kernel: Any, given: tuple[Any, ...], arguments: tuple
         called = numba.void(*map(numba.typeof, given))
         typed = (numba.types.FunctionType(called), *map(numba.typeof, arguments))
         kernel.compile(called.args)  # as a call from Python would, which finds it in the cache
-        _LOOPS[key] = compiled(python, signature=numba.void(*typed))
+        compiling = uncounted if python is _row_loop else compiled
+        _LOOPS[key] = compiling(python, signature=numba.void(*typed))
     return _LOOPS[key]
 
 
