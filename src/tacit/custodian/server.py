@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -167,5 +168,7 @@ async def _not_allowed(request: Request, error: Any) -> Response:
 
 
 async def _failed(request: Request, error: Exception) -> Response:
+    # For the custodian's journal, without its words: they may be an account's question.
+    print(f"a fault of the server: {type(error).__name__}", file=sys.stderr, flush=True)  # noqa: T201
     words = "The server failed on this request. Ask again under the same name, which is paid once."
     return _refusal(_Refused(500, RemoteError(words)), JSON)
