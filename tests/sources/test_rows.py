@@ -22,7 +22,9 @@ import tacit
 from tacit.accounting.moments import SUM_BITS
 from tacit.sources import delimited, files, storage, tables
 from tacit.sources.cells import text_of
-from tacit.sources.columns import decoded
+from tacit.sources.columns import decoded, values
+from tacit.sources.data import open_data
+from tacit.sources.rows import bounded, load_rows
 from tacit.spec.moments import scale_of
 
 _BITS = 2**64 - 1
@@ -266,3 +268,36 @@ def test_a_statistic_is_that_of_the_reference(seed, tmp_path, monkeypatch):
 @pytest.mark.parametrize("seed", range(40, 400))
 def test_a_statistic_is_that_of_the_reference_often(seed, tmp_path, monkeypatch):
     compare(seed, tmp_path, monkeypatch)
+
+
+# How many bits a number takes
+
+
+@pytest.mark.parametrize(
+    ("column", "cells", "bits"),
+    [
+        (tacit.Real("x", -5, 5), pa.array([0.1, 2.0, 9.0, None], pa.float32()), 32),
+        (tacit.Real("x", -5, 5), pa.array([0.1, 2.0, 9.0, None], pa.float64()), 64),
+        (tacit.Real("x", -5, 5, default=0.5), pa.array([0.1, 2.0, 9.0], pa.float32()), 32),
+        (tacit.Real("x", -5, 5, default=0.1), pa.array([0.1, 2.0, 9.0], pa.float32()), 64),
+        (tacit.Real("x", -5, 5), ["0.1", "2", "nine", None], 64),
+        (tacit.Integer("x", -(2**24), 2**24), [2**24, -(2**24), 3, None], 32),
+        (tacit.Integer("x", 0, 2**24 + 1), [2**24 + 1, 2**24, 3, None], 64),
+        (tacit.Categorical("x", ["a", "b"]), ["a", "b", "c"], 32),
+    ],
+)
+@pytest.mark.parametrize("unit", [None, "who"])
+def test_numbers_of_32_bits_are_for_what_they_hold_exactly(column, cells, bits, unit):
+    """By the types of schema and column, and never by what a cell is."""
+    rows = None if unit is None else 1
+    described = tacit.Schema(column, unit=unit, max_rows_per_unit=rows, neighbours="replace_one")
+    data = {"x": cells, "who": [f"p{i}" for i in range(len(cells))]}
+    with open_data(data, described).snapshot() as snapshot:
+        held = load_rows(snapshot, described, ("x",))
+        (found,) = [b.columns["x"] for b in bounded(snapshot, described, ("x",))]
+    assert held.values.dtype.itemsize * 8 == bits
+    exact = values(column, found)
+    np.testing.assert_array_equal(held.values[:, 0].astype(float), exact)
+    assert held.cast(np.dtype(np.float64)).dtype == np.float64
+    with pytest.raises(ValueError, match="read-only"):
+        held.values[0] = 0

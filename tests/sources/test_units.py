@@ -132,6 +132,36 @@ def test_a_spool_reads_back_what_was_appended(monkeypatch):
     assert Spool(np.int32, 2).array().shape == (0, 2)
 
 
+def test_rows_of_a_file_are_looked_at_in_pieces(monkeypatch):
+    """Whose memory is given back: little of a file is resident however often it is read."""
+    monkeypatch.setattr(storage, "IN_MEMORY", 2**20)
+    monkeypatch.setattr(storage, "PIECE", 2**22)
+    spool, size = Spool(np.float64, 8), 2**20  # 64 MB
+    for i in range(16):
+        spool.append(np.full((size // 16, 8), float(i)))
+    found = spool.array()
+    assert storage.pieces(found, size) == 17
+    assert storage.pieces(found, 3) == 1  # of few rows a few pages
+    assert storage.pieces(np.zeros((size, 8)), size) == 1
+    before, most, total = _mapped_mb(), 0.0, 0.0
+    for block in storage.blocks(found[5:]):
+        total += block[:, 0].sum()
+        most = max(most, _mapped_mb() - before)
+    assert total == found[5:, 0].sum()
+    forget(found, 0, size)
+    assert 3 < most < 10
+    assert _mapped_mb() - before < 1
+    half = storage.cast(found, np.float32).array()
+    assert half.dtype == np.float32
+    np.testing.assert_array_equal(half[:: size // 64], found[:: size // 64])
+
+
+def _mapped_mb():
+    """How much of files is resident."""
+    with open("/proc/self/status") as facts:
+        return int(next(line for line in facts if line.startswith("RssFile")).split()[1]) / 1024
+
+
 def test_all_rows_of_a_unit_are_in_one_part(monkeypatch):
     monkeypatch.setattr(storage, "IN_MEMORY", 2000)
     put = ByUnit()

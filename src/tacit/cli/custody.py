@@ -134,7 +134,7 @@ def requests(path: Where) -> None:
     for each in found:
         out.print(
             f"{each.question[:12]}  {each.time}  {each.account} asks {each.dataset} for "
-            f"{each.cost} as {each.name!r}"
+            f"{each.cost} as {each.name!r}: {each.asked}"
         )
     if not found:
         out.print("Nothing waits for a decision.")

@@ -42,13 +42,14 @@ from tacit.spec.plan import Plan
 from tacit.spec.programs import Program
 from tacit.spec.queries import Query, query_from_dict
 from tacit.spec.sums import BoundedSum
-from tacit.spec.wire import digest, from_json, plain, reading, to_json
+from tacit.spec.wire import described, digest, from_json, plain, reading, to_json
 from tacit.wall import Ledger, Wall
 from tacit.wall.answers import Answers
 from tacit.wall.steps.kept import KeptLease
 
 _OPEN = ("entry", "hash", "kind", "time", "epsilon", "delta")  # of an entry about others
 _LEASES = 32  # that are kept open
+_MOST_SHOWN = 4000  # letters of a question that waits for approval
 _FAULT = (
     "The answer is withheld: the machine failed after the charge. The data set is stopped until "
     "its custodian has looked; asking again under the same name will then be free."
@@ -364,7 +365,7 @@ class Desk:
         most = self.offer.policy.largest_epsilon
         asked = digest([asker.name(name), question, cost.texts])  # a name is charged once
         if most is not None and cost.epsilon > most and asked not in chain.approved:
-            raise _beyond(cost, most, asked)
+            raise _beyond(cost, most, asked, question)
         epsilon, delta = self._allowance_left(asker)
         if cost.epsilon > epsilon or cost.delta > delta:
             left = Left(max(epsilon, Decimal(0)), max(delta, Decimal(0)))
@@ -410,13 +411,15 @@ class Desk:
         return query
 
 
-def _beyond(cost: Budget, most: Decimal, question: str) -> PolicyError:
+def _beyond(cost: Budget, most: Decimal, question: str, facts: Any) -> PolicyError:
     error = PolicyError(
         f"Expected at most epsilon {most} for one question, got {cost.epsilon}: the custodian can "
         f"see it now as question {question[:12]} and may approve it at this price; then ask again "
         "under the same name. Nothing was read or spent."
     )
-    vars(error).update(question=question, cost=cost.texts)
+    # What the custodian decides on, beside the price.
+    text = to_json(described(facts))[:_MOST_SHOWN]
+    vars(error).update(question=question, cost=cost.texts, asked=text)
     return error
 
 

@@ -101,6 +101,7 @@ class Office:
     def ask(self, account: Account, dataset: str, verb: str, **facts: Any) -> Any:
         """Ask for facts from inside the web process, for its pages; refusals are raised."""
         reply = self.reply(account, dataset, verb, encoded(facts, BYTES), BYTES, BYTES)
+        time.sleep(reply.wait)
         found = decoded(reply.body, BYTES)
         if reply.status != 200:
             raise error_from_facts(found)
@@ -154,7 +155,7 @@ class Office:
         if header.get("stop"):
             self._stop(dataset, f"a fault in {verb!r} of {account.name}")
         if header["error"] == "PolicyError" and "question" in header:
-            self.accounts.ask(_request(header, account, dataset, verb))
+            self.accounts.ask(_request(header, account, dataset))
         return header, answer
 
     def _worker(
@@ -228,14 +229,14 @@ def _in_slot(reply: Reply, every: float) -> Reply:
     return Reply(reply.status, reply.body, slot, end - now)
 
 
-def _request(header: Mapping[str, Any], account: Account, dataset: str, verb: str) -> Request:
+def _request(header: Mapping[str, Any], account: Account, dataset: str) -> Request:
     return Request(
         question=header["question"],
         account=account.name,
         dataset=dataset,
         name=header["name"] or "",
         cost=Budget(**header["cost"]),
-        asked=verb,
+        asked=header["asked"],
         time=datetime.now(UTC).isoformat(timespec="seconds"),
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -16,6 +17,7 @@ from tacit.custodian.accounts import Account
 from tacit.custodian.messages import BYTES, JSON, VERBS, VERSION, encoded, error_to_facts
 from tacit.custodian.office import Office
 from tacit.custodian.openapi import description
+from tacit.custodian.pages.routes import Pages
 from tacit.spec.errors import FileError, PolicyError, QueryError, RemoteError, TacitError
 
 _TOGETHER = 256  # requests that are worked on, or wait for a worker
@@ -42,7 +44,7 @@ def api_routes(office: Office) -> list[Route]:
 def application(office: Office) -> Starlette:
     """The whole application: what does not exist, or fails, says no more than that."""
     return Starlette(
-        routes=api_routes(office),
+        routes=[*api_routes(office), *Pages(office).routes()],
         exception_handlers={
             404: _not_found,
             405: _not_allowed,
@@ -174,5 +176,7 @@ async def _unavailable(request: Request, error: Exception) -> Response:
 
 
 async def _failed(request: Request, error: Exception) -> Response:
+    # For the custodian's journal, without its words: they may be an account's question.
+    print(f"a fault of the server: {type(error).__name__}", file=sys.stderr, flush=True)  # noqa: T201
     words = "The server failed on this request. Ask again under the same name, which is paid once."
     return _refusal(_Refused(500, RemoteError(words)), JSON)

@@ -112,7 +112,9 @@ def answered(
         header["error"] = facts["error"]
         header |= {"stop": isinstance(error, StoppedError), "message": str(error)}
         header |= {
-            key: facts["facts"][key] for key in ("question", "cost") if key in facts["facts"]
+            key: facts["facts"][key]
+            for key in ("question", "cost", "asked")
+            if key in facts["facts"]
         }
     try:
         return header, encoded(facts, envelope["accept"])

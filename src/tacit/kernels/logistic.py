@@ -22,19 +22,26 @@ import math
 
 import numpy as np
 
-from tacit.kernels.compiling import compiled
+from tacit.kernels.compiling import compiled, reassociated, uncounted
 from tacit.kernels.kernel import Given, RowKernel
 from tacit.spec.packing import packed_size
 
 _ROOT = math.sqrt(2.0)
 
 
-@compiled
+@uncounted
 def encode(row, encoding, x):
     """Write the vector of a row into x, without its target."""
     base, position, levels, midpoint, scale = encoding
     for j in range(base.size):
         x[j] = base[j]
+    others = 0
+    for f in range(position.size):
+        others += (levels[f] > 0) | (position[f] != f + 1)
+    if others == 0:  # numbers alone, side by side: in vector lanes
+        for f in range(position.size):
+            x[f + 1] += (row[f] - midpoint[f]) * scale[f]
+        return
     for f in range(position.size):
         if levels[f] > 0:
             x[position[f] + int(row[f])] += scale[f]
@@ -42,7 +49,7 @@ def encode(row, encoding, x):
             x[position[f]] += (row[f] - midpoint[f]) * scale[f]
 
 
-@compiled
+@reassociated
 def _log_odds(theta, x):
     total = 0.0
     for j in range(theta.size):
@@ -50,18 +57,18 @@ def _log_odds(theta, x):
     return total
 
 
-@compiled
+@uncounted
 def probability(theta, x):
     return 1 / (1 + math.exp(-_log_odds(theta, x)))
 
 
-@compiled
+@uncounted
 def multiply(x, size, factor):
     for j in range(size):
         x[j] *= factor
 
 
-@compiled
+@uncounted
 def write_squares(x, size, weight, out, start):
     """Write weight * x x', packed as in `tacit.spec.packing`, from out[start] on."""
     for i in range(size):
@@ -80,7 +87,7 @@ def expected_polya_gamma(square):
     return 0.25 if odds < 1e-4 else math.tanh(odds / 2) / (2 * odds)
 
 
-@compiled
+@uncounted
 def gradient_constant(row, state, out):
     """Add (y - 1/2) x, the part of the gradient that does not depend on the coefficients.
 
@@ -92,7 +99,7 @@ def gradient_constant(row, state, out):
     multiply(out, out.size, row[state[1].size] - 0.5)
 
 
-@compiled
+@uncounted
 def gradient_varying(row, state, out):
     """Add (P - 1/2) x, the part of the negative gradient that depends on theta, P = P(y = 1 | x).
 
@@ -130,7 +137,7 @@ def polya_gamma_squares(row, state, out):
     multiply(out, out.size, expected_polya_gamma(square))
 
 
-@compiled
+@uncounted
 def score(row, state, out):
     """Add g = (y - P(y = 1 | x, theta)) x, the gradient of the log-likelihood.
 
