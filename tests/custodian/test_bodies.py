@@ -105,6 +105,32 @@ def test_bodies_that_are_nearly_right(poor, verb, data):
     refused(poor, verb, json.dumps(facts).encode())
 
 
+@pytest.fixture(scope="module")
+def rich(tmp_path_factory):
+    """A server, and an account that has paid for a lease of many steps."""
+    path = write_smokers(tmp_path_factory.mktemp("rich"))
+    path.write_text(path.read_text().replace("port = 0", "port = 0\nrequests_per_minute = 1000000"))
+    with serving(path) as server:
+        token = server.token("ana")
+        wall = tacit.connect(f"{server.url}/smokers", token)
+        wall.prepay(plan(100), name="n").release(mean_of(1))
+        server.accounts.allow("ana", "smokers", tacit.Budget("1e-6"))
+        connection = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=60)
+        yield server, token, connection
+        connection.close()
+        # Nobody who asks strangely stops a data set, or pays for it.
+        assert len([e for e in server.ledger().entries() if e["kind"] == "charge"]) == 1
+        assert server.accounts.stopped("smokers") is None
+        assert wall.release(COUNTS, tacit.Laplace("1e-7")).n == 400
+
+
+@FAST
+@given(verb=st.sampled_from(["step", "state", "prepay", "release"]), data=st.data())
+def test_bodies_about_a_lease_that_is_paid_for(rich, verb, data):
+    facts = changed(json.loads(encoded(GOOD[verb], JSON)), data)
+    refused(rich, verb, json.dumps(facts).encode())
+
+
 @FAST
 @given(verb=st.sampled_from(sorted(VERBS)), body=st.binary(max_size=200))
 def test_bodies_that_are_noise(poor, verb, body):

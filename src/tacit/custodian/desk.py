@@ -27,6 +27,7 @@ from tacit.custodian.messages import VERBS, check_fields, release_to_facts
 from tacit.spec.budget import Budget, Left, Spent, round_up
 from tacit.spec.certificate import LedgerMark
 from tacit.spec.errors import (
+    BudgetError,
     LedgerError,
     NameTakenError,
     OverBudgetError,
@@ -37,7 +38,7 @@ from tacit.spec.errors import (
     StoppedError,
     TacitError,
 )
-from tacit.spec.mechanisms import mechanism_from_dict
+from tacit.spec.mechanisms import Exact, mechanism_from_dict
 from tacit.spec.plan import Plan
 from tacit.spec.programs import Program
 from tacit.spec.queries import Query, query_from_dict
@@ -46,6 +47,7 @@ from tacit.spec.wire import described, digest, from_json, plain, reading, to_jso
 from tacit.wall import Ledger, Wall
 from tacit.wall.answers import Answers
 from tacit.wall.steps.kept import KeptLease
+from tacit.wall.steps.plans import check_plan
 
 _LEASES = 32  # that are kept open
 _MOST_SHOWN = 4000  # letters of a question that waits for approval
@@ -121,12 +123,13 @@ class Desk:
         self._charged.advance()
         self._leases: OrderedDict[str, KeptLease] = OrderedDict()
         self._latest: tuple[Any, BoundedSum] | None = None
+        self._asked = False  # whether the wall was, for something that is charged
         self.lock = threading.Lock()
         self.stopped = False
 
     def answer(self, verb: str, asked_by: Mapping[str, Any], facts: Any) -> Any:
         """The answer's facts; every refusal and every fault is a TacitError."""
-        name = None
+        name, self._asked = None, False
         try:
             if verb not in VERBS:
                 raise QueryError(f"Unknown verb {verb[:40]!r}.")
@@ -155,7 +158,7 @@ class Desk:
         if isinstance(error, LedgerError):
             return LedgerError(_LEDGER)
         try:
-            paid = VERBS[verb].charged and name in self._ledger.read().claims
+            paid = self._asked and name in self._ledger.read().claims
         except LedgerError:
             paid = True
         if paid:
@@ -207,7 +210,7 @@ class Desk:
         return {"cost": quote.cost.texts, "noise": [plain(law) for law in quote.noise]}
 
     def price(self, asker: Asker, plan: Any) -> dict[str, Any]:
-        return {"cost": self._cost(Plan.from_dict(plan)).texts}
+        return {"cost": self._cost(self._checked_plan(plan)).texts}
 
     def ledger(self, asker: Asker) -> dict[str, Any]:
         """What a study's price depends on. Names of other accounts are theirs."""
@@ -276,16 +279,11 @@ class Desk:
         cost = self._wall.quote(asked, noise).cost
         assert cost is not None
         self._allow(asker, name, cost, [asked.to_dict(), mechanism])
+        self._asked = True
         return release_to_facts(self._wall.release(asked, noise, name=asker.name(name)))
 
     def prepay(self, asker: Asker, name: str, plan: Any) -> dict[str, Any]:
-        asked = Plan.from_dict(plan)
-        numbers = max(steps.numbers for steps in asked.steps)
-        if numbers > self.offer.limits.numbers:
-            raise QueryError(
-                f"Expected at most {self.offer.limits.numbers} numbers in a step, got {numbers}. "
-                "Nothing was read or spent."
-            )
+        asked = self._checked_plan(plan)
         self._allow(asker, name, self._cost(asked), asked.to_dict())
         lease = self._opened(asker.name(name), asked)
         return {"certificate": lease.certificate.to_dict()}
@@ -293,6 +291,7 @@ class Desk:
     def step(self, asker: Asker, name: str, step: Any, query: Any) -> dict[str, Any]:
         asked, lease = self._again(query), self._lease(asker, name)
         lease.seek(step)
+        self._asked = True
         return release_to_facts(lease.release(asked))
 
     def state(self, asker: Asker, name: str, step: Any, since: Any, facts: Any) -> dict[str, Any]:
@@ -318,6 +317,20 @@ class Desk:
         if len(self._leases) > _LEASES:
             self._leases.popitem(last=False)
         return lease
+
+    def _checked_plan(self, facts: Any) -> Plan:
+        """A plan that this data set answers, within what one question may use."""
+        plan = Plan.from_dict(facts)
+        check_plan(plan, self.offer.schema, self._answers)
+        if any(isinstance(steps.mechanism, Exact) for steps in plan.steps):
+            raise BudgetError("Exact() adds no noise: only tacit.Public accepts it.")
+        numbers = max(steps.numbers for steps in plan.steps)
+        if numbers > self.offer.limits.numbers:
+            raise QueryError(
+                f"Expected at most {self.offer.limits.numbers} numbers in a step, got {numbers}. "
+                "Nothing was read or spent."
+            )
+        return plan
 
     def _cost(self, plan: Plan) -> Budget:
         spent, _ = plan_epsilon(plan, self.offer.schema.neighbours)
