@@ -19,7 +19,7 @@ from tacit.custodian.messages import BYTES, JSON, VERBS, VERSION, encoded, error
 from tacit.custodian.office import Office
 from tacit.custodian.openapi import description
 from tacit.custodian.pages.routes import Pages
-from tacit.spec.errors import PolicyError, QueryError, RemoteError, TacitError
+from tacit.spec.errors import FileError, PolicyError, QueryError, RemoteError, TacitError
 
 _TOGETHER, _OF_ONE = 256, 16  # requests that are worked on or wait, and those of one account
 _BODY_SECONDS = 60.0  # for a body to arrive
@@ -46,7 +46,12 @@ def application(office: Office) -> Starlette:
     """The whole application: what does not exist, or fails, says no more than that."""
     return Starlette(
         routes=[*api_routes(office), *Pages(office).routes()],
-        exception_handlers={404: _not_found, 405: _not_allowed, Exception: _failed},
+        exception_handlers={
+            404: _not_found,
+            405: _not_allowed,
+            FileError: _unavailable,
+            Exception: _failed,
+        },
     )
 
 
@@ -101,7 +106,7 @@ class _Api:
             raise _Refused(415, QueryError(f"Expected a body of type {JSON} or {BYTES}."))
         self._waiting[account.name] += 1
         try:
-            body = await self._body(request, dataset)
+            body = await self._body(request, self._office.most(account, dataset))
             arguments = account, dataset, verb, body, type_, accept
             loop = asyncio.get_running_loop()
             reply = await loop.run_in_executor(self._pool, self._office.reply, *arguments)
@@ -126,9 +131,7 @@ class _Api:
             raise _busy("Too many requests of this account")
         return account
 
-    async def _body(self, request: Request, dataset: str) -> bytes:
-        offer = self._office.offers.get(dataset)
-        most = 2**20 * (1 if offer is None else offer.limits.body)
+    async def _body(self, request: Request, most: int) -> bytes:
         parts, size = [], 0
         try:
             async with asyncio.timeout(_BODY_SECONDS):
@@ -165,6 +168,11 @@ async def _not_allowed(request: Request, error: Any) -> Response:
     headers = {"allow": (getattr(error, "headers", None) or {}).get("Allow", "POST")}
     words = "This address does not take that method."
     return _refusal(_Refused(405, QueryError(words), **headers), JSON)
+
+
+async def _unavailable(request: Request, error: Exception) -> Response:
+    words = "The server cannot use its accounts now. Ask again later under the same name."
+    return _refusal(_Refused(503, RemoteError(words)), JSON)
 
 
 async def _failed(request: Request, error: Exception) -> Response:

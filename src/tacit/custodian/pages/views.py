@@ -171,5 +171,5 @@ def answer(release: Release) -> Answer:
         units="not public" if release.n is None else f"{release.n:,}",
         certificate=translated(certificate, release.schema),
         assumptions=certificate.assumptions,
-        meaning=[] if price is None else price.meaning(),
+        meaning=[] if price is None else price.meaning("this release alone"),
     )
