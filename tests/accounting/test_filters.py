@@ -17,7 +17,9 @@ from scipy.stats import norm
 
 import tacit
 from tacit.accounting import filters, gaussian_delta, gaussian_epsilon, gaussian_mu
+from tacit.accounting.dominating import divergence
 from tacit.accounting.filters import Basic, GaussianFilter, RenyiFilter, accountant
+from tacit.accounting.pairs import Pure
 from tacit.spec.budget import Amounts
 from tacit.spec.errors import BudgetError
 from tacit.spec.mechanisms import Exponential, Gaussian, Laplace
@@ -74,6 +76,53 @@ def test_a_pure_release_adds_what_randomised_response_does(epsilon):
         assert mu**2 <= mpmath.mpf(str(mu_squared)) <= mu**2 * (1 + mpmath.mpf("1e-6"))
     assert gaussian.cost(tacit.Budget(epsilon, 1e-7), {}).by_name["extra_delta"] == Decimal("1E-7")
     assert renyi.cost(tacit.Budget(epsilon, 1e-7), {}).by_name["extra_delta"] == Decimal("1E-7")
+
+
+@pytest.mark.parametrize("exponent", np.arange(-13, -2, 0.37).tolist())
+def test_what_a_weak_release_adds_is_not_rounded_down(exponent):
+    """Where doubles cancel: mu was a millionth too small for a range of 1e-10, or 0."""
+    epsilon = float(10.0**exponent)
+    with mpmath.workdps(80):
+        p = 1 / (1 + mpmath.exp(-mpmath.mpf(epsilon)))
+        mu = 2 * mpmath.sqrt(2) * mpmath.erfinv(2 * p - 1)
+        found = mpmath.mpf(filters.pure_mu(epsilon))
+        assert mu * (1 - mpmath.mpf("1e-10")) <= found <= mu * (1 + mpmath.mpf("1e-9"))
+        for order in (1.1, 1.5, 22.0, 1e6):
+            a, q = mpmath.mpf(order), 1 - p
+            exact = mpmath.log(p**a * q ** (1 - a) + q**a * p ** (1 - a)) / (a - 1)
+            found = mpmath.mpf(divergence(Pure(epsilon), order))
+            assert exact <= found <= exact * (1 + mpmath.mpf("1e-6")) + mpmath.mpf("3e-14")
+
+
+@pytest.mark.parametrize("composition", ["rdp", "gdp"])
+@pytest.mark.parametrize("span", [1e-30, 1e-76, 1e-100])
+def test_a_cost_next_to_nothing_is_a_decimal_that_a_ledger_reads_back(composition, span):
+    each = made(composition)
+    amounts = each.cost(BUDGET, {"dominated_by": {"bounded_range": span, "draws": 1}})
+    assert first(amounts) > 0
+    assert filters.charged(each, amounts.texts) == amounts
+
+
+def test_the_facts_of_a_filter_are_read_back_at_the_smallest_delta():
+    for composition in ("rdp", "gdp"):
+        pins = {"composition": composition, "neighbours": "add_remove"}
+        budget = tacit.Budget(1, 1e-100)
+        new = accountant(pins, budget)
+        assert accountant(pins, budget, new.facts) == new
+    for leak in ("0", "-1e-9", "1", "no"):
+        with pytest.raises(BudgetError, match="leak"):
+            accountant(pins, budget, {"leak": leak})
+
+
+@pytest.mark.parametrize("neighbours", RELATIONS)
+def test_sampling_adds_no_more_than_taking_everyone(neighbours):
+    gaussian = made("gdp", neighbours)
+
+    def cost(sampling):  # losses so large that transforms of their law are of no use
+        return gaussian.cost(BUDGET, planned(Steps(3, Gaussian(noise_multiplier=0.25), sampling)))
+
+    assert first(cost(Poisson(0.8))) <= first(cost(Everyone()))
+    assert first(cost(Poisson(0.001))) < 0.5 * first(cost(Everyone()))
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.5, 2.0, 10.0, 30.0])

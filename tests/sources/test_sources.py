@@ -816,6 +816,18 @@ def test_what_a_lease_reads_of_duckdb_is_one_version():
     assert wall.n_units == 13
 
 
+def test_more_columns_than_one_grouping_takes_are_grouped_alone():
+    names = [f"x{i}" for i in range(40)]
+    table = pa.table({name: pa.array([0, 1, 1]) for name in names})
+    schema = tacit.Schema(*(tacit.Integer(n, 0, 1) for n in names), neighbours="add_remove")
+    query = tacit.queries.Counts([*names, (names[0], names[1])])
+    stored = ibis.duckdb.connect().create_table("t", table)
+    np.testing.assert_array_equal(exact(stored, schema, query), exact(table, schema, query))
+    with open_data(stored, schema).snapshot() as snapshot:
+        (group,) = snapshot.groups([names])
+    assert sorted(group.rows.tolist()) == [1, 2]
+
+
 def test_a_table_that_one_connection_alone_sees_is_refused():
     con = ibis.duckdb.connect()
     con.raw_sql("CREATE TEMP TABLE t AS SELECT 'yes' AS smoker")

@@ -6,6 +6,7 @@ import pickle
 import random
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from tacit.datasets import write_demo
 from tacit.spec.errors import ReplacedError
 from tacit.wall.statistics.counts import CountsAnswer
 from tests.conftest import SMOKERS, smoking, without_note
+from tests.custodian.serving import serving, write_smokers
 from tests.postgres import LEDGERS
 
 pg = pytest.importorskip("tacit.stores.postgres", exc_type=tacit.errors.LedgerError)
@@ -208,49 +210,47 @@ def test_ledgers_of_one_database_are_apart(ledger):
     assert not tacit.Ledger(ledger.replace("#visits", "#none")).store.exists()
 
 
+def _spend_five(wall):
+    for _ in range(5):
+        wall.release(QUERY, tacit.Laplace("0.01"))
+
+
 def test_a_fork_leaves_its_parents_connection_alone(ledger):
     wall = make_wall(ledger)
-    wall.release(QUERY, tacit.Laplace("0.1"))
-    for _ in range(3):
-        child = mp.get_context("fork").Process(
-            target=wall.release, args=(QUERY, tacit.Laplace("0.1"))
-        )
+    children = [mp.get_context("fork").Process(target=_spend_five, args=(wall,)) for _ in range(3)]
+    for child in children:
         child.start()
+    _spend_five(wall)
+    for child in children:
         child.join(60)
-        assert child.exitcode == 0
-        wall.release(QUERY, tacit.Laplace("0.1"))
-    assert str(wall.remaining.epsilon) == "0.3"
+    assert [child.exitcode for child in children] == [0] * 3
+    assert wall.remaining.epsilon == tacit.Budget("0.8").epsilon
 
 
 # Durable
 
 
-def test_a_charge_outlives_a_crash_of_the_server(postgres, ledger):
-    """Whatever the database says of commits; the wall that was open goes on."""
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_charge_outlives_a_crash_of_the_server(postgres, ledger, monkeypatch, waits):
+    """Whatever the database says of commits. The broken twin does not wait, and loses it."""
     postgres.run(f"ALTER DATABASE {database_of(ledger)} SET synchronous_commit = off")
+    postgres.run("ALTER SYSTEM SET wal_writer_delay = '10s'", "SELECT pg_reload_conf()")
     wall = make_wall(ledger)
+    if not waits:
+        monkeypatch.setattr(pg, "_WRITE", pg._WRITE.replace("commit = on", "commit = off"))
+    time.sleep(0.5)  # until the writer of the log has heard of it, and written what there was
     mark = wall.release(QUERY, tacit.Laplace("0.1")).certificate.ledger
     postgres.stop("immediate")
     postgres.start()
-    tacit.Ledger(ledger).verify(mark)
-    wall.release(QUERY, tacit.Laplace("0.1"))
-    assert kinds(ledger) == ["created", "charge", "charge"]
-
-
-def test_a_commit_that_is_not_waited_for_is_lost_in_such_a_crash(postgres, ledger, monkeypatch):
-    """The broken twin of the test above."""
-    postgres.run("ALTER SYSTEM SET wal_writer_delay = '10s'")
-    postgres.run("SELECT pg_reload_conf()")
-    wall = make_wall(ledger)
-    monkeypatch.setattr(pg, "_WRITE", pg._WRITE.replace("commit = on", "commit = off"))
-    wall.release(QUERY, tacit.Laplace("0.1"))
-    postgres.stop("immediate")
-    postgres.start()
-    postgres.run("ALTER SYSTEM RESET wal_writer_delay")
-    postgres.run("SELECT pg_reload_conf()")
-    assert kinds(ledger) == ["created"]
-    with pytest.raises(tacit.errors.LedgerError, match="cut or rolled back"):
+    postgres.run("ALTER SYSTEM RESET wal_writer_delay", "SELECT pg_reload_conf()")
+    if waits:
+        tacit.Ledger(ledger).verify(mark)
         wall.release(QUERY, tacit.Laplace("0.1"))
+        assert kinds(ledger) == ["created", "charge", "charge"]
+    else:
+        assert kinds(ledger) == ["created"]
+        with pytest.raises(tacit.errors.LedgerError, match="cut or rolled back"):
+            wall.release(QUERY, tacit.Laplace("0.1"))
 
 
 @pytest.mark.parametrize("setting", ["fsync", "full_page_writes"])
@@ -438,3 +438,45 @@ def test_a_study_names_its_ledger_by_its_address(ledger, run, tmp_path, monkeypa
     assert "raised" in shown
     assert "127.0.0.1" not in shown
     assert list(tmp_path.glob("*postgres*")) == []  # no file is named by an address
+
+
+def test_two_servers_share_a_ledger_and_its_password_is_the_workers_alone(
+    ledger, tmp_path, monkeypatch
+):
+    served = []
+    for name in ("first", "second"):
+        path = write_smokers(tmp_path / name, 'environment = ["PGPASSWORD"]', epsilon=1)
+        path.write_text(path.read_text().replace('"smokers.ledger"', f'"{ledger}"'))
+        served.append(path)
+    with serving(served[0]) as one, serving(served[1]) as two:
+        walls = [server.wall(name) for server, name in ((one, "ana"), (two, "bo"))]
+        walls[0].release(QUERY, tacit.Laplace("0.6"), name="x")
+        with pytest.raises(tacit.OverBudgetError):
+            walls[1].release(QUERY, tacit.Laplace("0.6"), name="x")
+        walls[1].release(QUERY, tacit.Laplace("0.4"), name="x")
+        assert one.ledger().verify().left.epsilon == 0
+        for server in (one, two):
+            (web,), (worker,) = server.children("web"), server.children("worker")
+            assert LEDGERS.encode() not in Path(f"/proc/{web}/environ").read_bytes()
+            assert LEDGERS.encode() in Path(f"/proc/{worker}/environ").read_bytes()
+        monkeypatch.setenv("PGPASSWORD", "wrong")
+    with pytest.raises(RuntimeError) as told, serving(served[0]):
+        pass
+    assert "check its address, user and password" in str(told.value)
+    assert "127.0.0.1" not in str(told.value)
+
+
+def test_who_holds_the_lock_and_is_silent_is_put_off(ledger, monkeypatch):
+    monkeypatch.setattr(pg, "_WRITE", pg._WRITE.replace("'60s'", "'300ms'"))
+    silent, wall = tacit.Ledger(ledger), make_wall(ledger)
+    silent.read()
+
+    def meanwhile():
+        with silent._transaction("") as session:
+            silent._advance(session)
+            silent._append(session, {"kind": "raised", "epsilon": "9", "delta": "0", "reason": "x"})
+            wall.release(QUERY, tacit.Laplace("0.4"))  # waits, and then goes on
+
+    with pytest.raises(tacit.errors.LedgerError, match="did not wait any longer"):
+        meanwhile()
+    assert kinds(ledger) == ["created", "charge"]

@@ -5,11 +5,22 @@ import math
 import multiprocessing as mp
 from decimal import Decimal
 
+import numpy as np
 import pytest
 
 import tacit
 from tacit.accounting import filters, gaussian_epsilon
-from tacit.queries import Counts, Exponential, Is, Moments, Plan, Steps
+from tacit.queries import (
+    BoundedSum,
+    Choice,
+    Counts,
+    Exponential,
+    Is,
+    Kernel,
+    Moments,
+    Plan,
+    Steps,
+)
 from tacit.subsampling import Poisson
 from tacit.wall import ledger as ledgers
 from tests.conftest import SMOKERS, smoking
@@ -284,3 +295,56 @@ def test_draws_record_the_range_of_each():
     assert known["draws"] * known["bounded_range"] == pytest.approx(float(cost.epsilon), rel=1e-6)
     with_delta = public.recorded(query, Exponential(1, 1e-6))["dominated_by"]
     assert with_delta["bounded_range"] >= known["bounded_range"] * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("composition", FILTERS)
+def test_a_budget_is_not_raised_beyond_what_is_proven(path, composition):
+    """There the ledger could not be opened again, and what walls had it open had no limit."""
+    wall = make_wall(path, composition)
+    for budget in (tacit.Budget(501, 1e-6), tacit.Budget(3000, 1e-6)):
+        with pytest.raises(tacit.errors.BudgetError, match="an epsilon of at most 500"):
+            tacit.Ledger(path).raise_budget(budget, "more")
+    tacit.Ledger(path).raise_budget(tacit.Budget(500, 1e-6), "as much as can be")
+    wall.release(QUERY, tacit.Laplace("0.1"))
+    assert make_wall(path, composition, tacit.Budget(500, 1e-6)).remaining.epsilon > 1
+    basic = path.with_name("basic.ledger")
+    make_wall(basic)
+    tacit.Ledger(basic).raise_budget(tacit.Budget(501, 1e-6), "sums have no such limit")
+
+
+@pytest.mark.parametrize("composition", ["basic", *FILTERS])
+@pytest.mark.parametrize("clip", [1e-3, 1e-30, 1e-76, 1e-100])
+def test_a_release_that_costs_next_to_nothing_leaves_a_whole_ledger(path, composition, clip):
+    """A divergence of 1e-152 was written, and is no decimal that a ledger takes back."""
+    column = tacit.Categorical("ward", ("a", "b"))
+    wall = tacit.Wall(
+        {"ward": ["a", "b", "a"]},
+        tacit.Schema(column, neighbours="add_remove"),
+        budget=BUDGET,
+        ledger=path,
+        composition=composition,
+    )
+    given = {"size": 2, "clip": clip, "geometry": "box", "state": (np.eye(2), np.array([0]))}
+    scores = BoundedSum(Kernel("table.scores"), "ward", **given)
+    wall.release(Choice(scores), Exponential("0.1"))
+    chain = tacit.Ledger(path).verify()
+    assert min(chain.spent.by_name[name] for name in chain.adds_up.names[:1]) > 0
+    assert wall.remaining.epsilon > 0
+
+
+def test_a_charge_that_could_not_be_read_back_is_not_written(path, monkeypatch):
+    wall = make_wall(path, "rdp")
+    with monkeypatch.context() as before:
+        before.setattr(filters, "_TINIEST", 0.0)
+        event = {"dominated_by": {"bounded_range": 1e-90, "draws": 1}}
+        with pytest.raises(tacit.errors.BudgetError, match="divergence"):
+            tacit.Ledger(path).charge(tacit.Budget("0.1"), event, None, "question")
+    assert charges(path) == []
+    wall.release(QUERY, tacit.Laplace("0.1"))
+
+
+@pytest.mark.parametrize("composition", FILTERS)
+def test_the_smallest_delta_makes_a_ledger_that_can_be_opened(path, composition):
+    budget = tacit.Budget(1, 1e-100)
+    make_wall(path, composition, budget).release(QUERY, tacit.Laplace("0.01"))
+    assert make_wall(path, composition, budget).remaining.delta == Decimal("1e-101")

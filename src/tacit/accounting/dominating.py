@@ -22,6 +22,7 @@ from tacit.accounting.pairs import (
     Ranged,
     compositions,
     is_shift,
+    moved_by,
 )
 from tacit.accounting.pld import pld_epsilon, privacy_profile
 from tacit.accounting.rdp import renyi
@@ -30,6 +31,7 @@ from tacit.spec.schema import Neighbours
 
 _LARGEST_EPSILON = 500.0
 _ROUNDING = 1e-9  # relative; far more than the arithmetic here can lose
+_TANGENT = 1e-4  # an epsilon up to which the tangent is right to 2e-10, and doubles from there on
 _EACH = 1e-12  # absolute, for each step; more than a divergence by quadrature can lose
 _POINTS = 1024  # at which the profile of a lease is compared with that of Gaussian noise
 _TAILS = (1.0, 0.75, 0.5, 0.25, 0.05)  # powers of the leak: deltas at which profiles are exact
@@ -37,8 +39,10 @@ _TAILS = (1.0, 0.75, 0.5, 0.25, 0.05)  # powers of the leak: deltas at which pro
 
 def pure_mu(epsilon: float) -> float:
     """mu of epsilon-private releases: randomised response is the hardest of them to bound."""
-    # proof: filter-pure. No more than the tangent at 0, where doubles would cancel.
-    return min(math.sqrt(math.pi / 2) * epsilon, -2 * float(ndtri_exp(log_expit(-epsilon))))
+    # proof: filter-pure. The tangent at 0 is a bound, and not too small where doubles cancel.
+    if epsilon < _TANGENT:
+        return math.sqrt(math.pi / 2) * epsilon
+    return -2 * float(ndtri_exp(log_expit(-epsilon)))
 
 
 def ranged_mu(epsilon: float) -> float:
@@ -80,7 +84,9 @@ def mu_squared_of_parts(
                 closed += count * ranged_mu(epsilon) ** 2
             case GaussianStep():
                 gaussian.append((step, count))
-    found = []
+    # Not sampling at all leaks no less.
+    whole = math.fsum(n * moved_by(step, neighbours) ** 2 for step, n in gaussian)
+    found = [(closed + whole, False)]
     for sides in compositions(tuple(gaussian), neighbours):
         shifts = max(math.fsum(n * p.mu**2 for p, n in side if is_shift(p)) for side in sides)
         rest = tuple(tuple(item for item in side if not is_shift(item[0])) for side in sides)

@@ -24,7 +24,7 @@ from tacit.accounting.dominating import (
 from tacit.accounting.gaussian import bisect, gaussian_mu
 from tacit.accounting.pairs import Pure, Ranged
 from tacit.accounting.plans import parts_of
-from tacit.spec.budget import Amounts, Budget, Left, decimal, delta_of, round_down, round_up
+from tacit.spec.budget import Amounts, Budget, Left, decimal, round_down, round_up
 from tacit.spec.checks import number
 from tacit.spec.errors import BudgetError, LedgerError
 from tacit.spec.plan import Plan
@@ -38,6 +38,7 @@ _LEAK = 2.0**-17  # of delta, for the tail of one lease
 _LARGEST_EPSILON = 500.0  # beyond it the far tails of the discrete noise would matter
 _ROUNDING = 1e-9  # relative; far more than the arithmetic here can lose
 _LEAST = Decimal("1e-9")  # the smallest epsilon of a release
+_TINIEST = 1e-100  # the smallest cost; less would leave the decimals that are read back
 _ALIKE = Decimal("1.000001")  # what other versions of numerical libraries may differ in
 
 
@@ -77,7 +78,7 @@ def accountant(
             return RenyiFilter(neighbours, number(order, "order", 1.01, 1e9, error=BudgetError))
         case "gdp":
             leak = round_down(float(budget.delta) * _LEAK)
-            return GaussianFilter(neighbours, leak if facts is None else delta_of(facts["leak"]))
+            return GaussianFilter(neighbours, leak if facts is None else _leak_of(facts["leak"]))
         case other:
             raise BudgetError(f'Expected composition={other!r} to be "basic", "rdp" or "gdp".')
 
@@ -231,7 +232,16 @@ def history(
 
 
 def _up(value: float) -> Decimal:
-    return round_up(value * (1 + _ROUNDING), 9)
+    """A cost rounded up, to a decimal that a ledger reads back: no less than 1e-100, or 0."""
+    return round_up(max(value * (1 + _ROUNDING), _TINIEST) if value else 0.0, 9)
+
+
+def _leak_of(text: Any) -> Decimal:
+    """The leak of a ledger, which may be less than any delta that a person may name."""
+    leak = decimal(text, "leak")
+    if not 0 < leak < 1:
+        raise BudgetError(f"Expected 0 < leak={leak} < 1.")
+    return leak
 
 
 def _reserve(budget: Budget) -> Decimal:

@@ -112,8 +112,9 @@ def _randomised_response(orders: Array, epsilon: float) -> Array:
     sums = np.logaddexp(
         orders * log_more + (1 - orders) * log_less, orders * log_less + (1 - orders) * log_more
     )
-    # Far more than the sum's terms can lose to each other.
-    return np.minimum(np.maximum(sums, 0.0) / (orders - 1) + 1e-15, epsilon)
+    # Far more than the sum's terms can lose to each other, which counts for more near order 1.
+    lost = 1e-15 / np.minimum(orders - 1, 1.0)
+    return np.minimum(np.maximum(sums, 0.0) / (orders - 1) + lost, epsilon)
 
 
 def advanced_composition(epsilon: float, count: int, slack: float) -> float:

@@ -129,7 +129,7 @@ class Supervisor:
         self._folders()
         self.listening = _listen(custody.host, custody.port)
         workers = [self._worker(each) for each in custody.datasets]
-        sockets = {each.name: str(self._socket_path(each.name)) for each in custody.datasets}
+        sockets = {each.name: self._socket_path(each.name).name for each in custody.datasets}
         self.web = Child(
             "the web process",
             "tacit.custodian.web",

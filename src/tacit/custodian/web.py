@@ -20,6 +20,7 @@ from tacit.custodian.server import application
 def main() -> None:
     """Serve until the supervisor ends."""
     counter = Counter.from_supervisor(sys.stdin.readline())
+    os.chdir(counter.folder)  # the address of a Unix socket has at most 108 bytes
     listening = socket.socket(fileno=int(sys.argv[1]))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the supervisor's to heed
     # What goes wrong is in no log of the web server with its arguments: they are others' questions.
@@ -34,6 +35,7 @@ def main() -> None:
         ssl_certfile=counter.certificate,
         ssl_keyfile=counter.key,
         timeout_keep_alive=75,
+        timeout_graceful_shutdown=3,
     )
     server = uvicorn.Server(config)
     threading.Thread(target=_end_with_supervisor, daemon=True).start()

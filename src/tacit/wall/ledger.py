@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
-from tacit.accounting.filters import BASIC, accountant, check_charge
+from tacit.accounting.filters import BASIC, accountant, charged, check_charge
 from tacit.spec.budget import Budget
 from tacit.spec.certificate import Certificate, Charge, LedgerMark, Stored
 from tacit.spec.errors import LedgerError, NameTakenError, OverBudgetError
@@ -122,7 +122,7 @@ class Ledger:
         """
         # Fixed by the first entry; computed before others wait, since a lease takes a second.
         adds_up = (self._chain if self._chain.seq else self.read()).adds_up
-        amounts = adds_up.cost(cost, event)
+        amounts = charged(adds_up, adds_up.cost(cost, event).texts)  # refuses what cannot be read
         with self._transaction(_UNPAID) as session:
             chain = self._advance(session)
             new = self._changes(chain)
@@ -223,6 +223,7 @@ class Ledger:
             raise LedgerError("Expected a reason for raising the budget.")
         with self._transaction("The budget was not raised.") as session:
             limit = self._advance(session).limit
+            accountant(self._chain.pins, budget, self._chain.adds_up.facts)  # what has no proof
             if budget.epsilon < limit.epsilon or budget.delta < limit.delta or budget == limit:
                 raise LedgerError(f"Expected a larger budget than {limit}, got {budget}.")
             self._append(session, {"kind": "raised", **budget.texts, "reason": reason})

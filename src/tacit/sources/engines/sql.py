@@ -133,7 +133,7 @@ def grouped(run: Run, table: str) -> Grouping:
 
     def group(tables: Sequence[Sequence[Column]]) -> Iterator[tuple[int, pa.RecordBatch]]:
         columns = list(dict.fromkeys(column for some in tables for column in some))
-        if len(columns) > _MOST_TOGETHER:
+        if len(columns) > _MOST_TOGETHER and len(tables) > 1:
             for i, some in enumerate(tables):
                 yield from ((i, batch) for _, batch in group([some]))
             return
@@ -166,3 +166,8 @@ def _names(indices: Iterable[int]) -> str:
 def quoted(name: str) -> str:
     """A name as SQL has it, whatever letters it is made of."""
     return '"' + name.replace('"', '""') + '"'
+
+
+def utc(cells: pa.Array) -> pa.Array:
+    """Moments, whatever zone a session prints them in: that they have a date there, or not."""
+    return plain(cells).view(pa.int64()).view(pa.timestamp("us", "UTC"))
