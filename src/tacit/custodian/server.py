@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -21,6 +22,7 @@ from tacit.custodian.pages.routes import Pages
 from tacit.spec.errors import FileError, PolicyError, QueryError, RemoteError, TacitError
 
 _TOGETHER = 256  # requests that are worked on, or wait for a worker
+_OF_ONE, _BYTES_OF_ONE = 64, 2**28  # of one account, and what their bodies hold
 _BODY_SECONDS = 60.0  # for a body to arrive
 _HEADERS = {
     "cache-control": "no-store",
@@ -67,7 +69,8 @@ class _Api:
         self._office = office
         # Threads wait for workers, which answer one question at a time.
         self._pool = ThreadPoolExecutor(_TOGETHER)
-        self._waiting = 0
+        self._waiting: Counter[str] = Counter()
+        self._held: Counter[str] = Counter()  # bytes
         self._description = json.dumps(description()).encode()
 
     async def openapi(self, request: Request) -> Response:
@@ -98,19 +101,21 @@ class _Api:
         dataset, verb = request.path_params["dataset"], request.path_params["verb"]
         if verb not in VERBS:
             raise _Refused(404, QueryError(f"There is no {verb[:40]!r} in this API."))
-        if self._waiting >= _TOGETHER:
+        if self._waiting.total() >= _TOGETHER or self._waiting[account.name] >= _OF_ONE:
             raise _busy("Too many requests at once")
         type_ = request.headers.get("content-type", JSON).partition(";")[0].strip().lower()
         if type_ not in (JSON, BYTES):
             raise _Refused(415, QueryError(f"Expected a body of type {JSON} or {BYTES}."))
-        self._waiting += 1
+        self._waiting[account.name] += 1
+        parts: list[bytes] = []
         try:
-            body = await self._body(request, self._office.most(account, dataset))
+            body = await self._body(request, account, self._office.most(account, dataset), parts)
             arguments = account, dataset, verb, body, type_, accept
             loop = asyncio.get_running_loop()
             reply = await loop.run_in_executor(self._pool, self._office.reply, *arguments)
         finally:
-            self._waiting -= 1
+            self._waiting[account.name] -= 1
+            self._held[account.name] -= sum(map(len, parts))
         if reply.wait:
             await asyncio.sleep(reply.wait)
         slot = {"tacit-slot": reply.slot} if reply.slot else {}
@@ -131,8 +136,11 @@ class _Api:
             raise _busy("Too many requests of this account")
         return account
 
-    async def _body(self, request: Request, most: int) -> bytes:
-        parts, size = [], 0
+    async def _body(
+        self, request: Request, account: Account, most: int, parts: list[bytes]
+    ) -> bytes:
+        """The body, whose parts are counted as held by the account until it is answered."""
+        size = 0
         try:
             async with asyncio.timeout(_BODY_SECONDS):
                 async for part in request.stream():
@@ -140,7 +148,10 @@ class _Api:
                     if size > most:
                         words = f"Expected a body of at most {most} bytes. Nothing was spent."
                         raise _Refused(413, QueryError(words), connection="close")
+                    if self._held[account.name] + len(part) > _BYTES_OF_ONE:
+                        raise _busy("Too long bodies at once")
                     parts.append(part)
+                    self._held[account.name] += len(part)
         except TimeoutError:
             raise _Refused(408, RemoteError("The request did not arrive in time.")) from None
         return b"".join(parts)
