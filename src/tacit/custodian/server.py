@@ -21,8 +21,7 @@ from tacit.custodian.openapi import description
 from tacit.custodian.pages.routes import Pages
 from tacit.spec.errors import FileError, PolicyError, QueryError, RemoteError, TacitError
 
-_TOGETHER = 256  # requests that are worked on, or wait for a worker
-_OF_ONE, _BYTES_OF_ONE = 64, 2**28  # of one account, and what their bodies hold
+_TOGETHER, _OF_ONE = 256, 16  # requests that are worked on or wait, and those of one account
 _BODY_SECONDS = 60.0  # for a body to arrive
 _HEADERS = {
     "cache-control": "no-store",
@@ -70,7 +69,6 @@ class _Api:
         # Threads wait for workers, which answer one question at a time.
         self._pool = ThreadPoolExecutor(_TOGETHER)
         self._waiting: Counter[str] = Counter()
-        self._held: Counter[str] = Counter()  # bytes
         self._description = json.dumps(description()).encode()
 
     async def openapi(self, request: Request) -> Response:
@@ -107,15 +105,13 @@ class _Api:
         if type_ not in (JSON, BYTES):
             raise _Refused(415, QueryError(f"Expected a body of type {JSON} or {BYTES}."))
         self._waiting[account.name] += 1
-        parts: list[bytes] = []
         try:
-            body = await self._body(request, account, self._office.most(account, dataset), parts)
+            body = await self._body(request, self._office.most(account, dataset))
             arguments = account, dataset, verb, body, type_, accept
             loop = asyncio.get_running_loop()
             reply = await loop.run_in_executor(self._pool, self._office.reply, *arguments)
         finally:
             self._waiting[account.name] -= 1
-            self._held[account.name] -= sum(map(len, parts))
         if reply.wait:
             await asyncio.sleep(reply.wait)
         slot = {"tacit-slot": reply.slot} if reply.slot else {}
@@ -123,12 +119,11 @@ class _Api:
 
     def _account(self, request: Request) -> Account:
         """Who asks, by a token; after many wrong ones an address waits."""
-        address = request.client.host if request.client else ""
-        if self._office.failures.exhausted(address):
-            raise _busy("Too many wrong tokens from this address")
         account = self._office.account(request.headers.get("authorization", ""))
         if account is None:
-            self._office.failures.allows(address)
+            address = request.client.host if request.client else ""
+            if not self._office.failures.allows(address):
+                raise _busy("Too many wrong tokens from this address")
             words = "Expected a valid token: it is wrong, expired or revoked. Ask the custodian."
             challenge = {"www-authenticate": "Bearer"}
             raise _Refused(401, PolicyError(words), **challenge)
@@ -136,11 +131,8 @@ class _Api:
             raise _busy("Too many requests of this account")
         return account
 
-    async def _body(
-        self, request: Request, account: Account, most: int, parts: list[bytes]
-    ) -> bytes:
-        """The body, whose parts are counted as held by the account until it is answered."""
-        size = 0
+    async def _body(self, request: Request, most: int) -> bytes:
+        parts, size = [], 0
         try:
             async with asyncio.timeout(_BODY_SECONDS):
                 async for part in request.stream():
@@ -148,10 +140,7 @@ class _Api:
                     if size > most:
                         words = f"Expected a body of at most {most} bytes. Nothing was spent."
                         raise _Refused(413, QueryError(words), connection="close")
-                    if self._held[account.name] + len(part) > _BYTES_OF_ONE:
-                        raise _busy("Too long bodies at once")
                     parts.append(part)
-                    self._held[account.name] += len(part)
         except TimeoutError:
             raise _Refused(408, RemoteError("The request did not arrive in time.")) from None
         return b"".join(parts)
