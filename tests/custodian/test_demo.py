@@ -81,7 +81,7 @@ def test_a_server_that_is_gone_is_waited_for_and_then_named(tmp_path, monkeypatc
         assert isinstance(server, Serving)
         ended(server)
         monkeypatch.setattr("tacit.custodian.client._PATIENCE", 1.0)
-        with pytest.raises(tacit.errors.RemoteError, match="Cannot reach .*paid once"):
+        with pytest.raises(tacit.errors.RemoteError, match=r"Cannot reach .*paid once"):
             wall.release(COUNTS, tacit.Laplace(1), name="it")
 
 

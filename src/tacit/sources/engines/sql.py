@@ -133,3 +133,8 @@ def grouped(table: str, columns: Sequence[Column]) -> str:
 def quoted(name: str) -> str:
     """A name as SQL has it, whatever letters it is made of."""
     return '"' + name.replace('"', '""') + '"'
+
+
+def utc(cells: pa.Array) -> pa.Array:
+    """Moments, whatever zone a session prints them in: that they have a date there, or not."""
+    return plain(cells).view(pa.int64()).view(pa.timestamp("us", "UTC"))
