@@ -199,6 +199,8 @@ def _read(name: str, kind: Any) -> Column | str:
             return Column(pa.int64(), cell)
         case "float" | "double":
             return Column(pa.float64(), cell, grouped=False)
+        case "string" if kind.simpleString() == "string":
+            return Column(pa.string(), cell)  # as its bytes, which its collation compares
         case "string" | "char" | "varchar":
             # proof: cells. Compared by its bytes, whatever the collation.
             return Column(pa.string(), f"CAST({cell} AS BINARY)")
