@@ -155,7 +155,7 @@ class Supervisor:
             os.chmod(web, 0o700)
             if self.custody.user is not None:
                 for path in (web, *web.iterdir()):
-                    shutil.chown(path, self.custody.user)
+                    _give(path, self.custody.user)
         except OSError as error:
             raise FileError(f"Cannot write to {folder}: {error.strerror}.") from None
 
@@ -176,7 +176,7 @@ class Supervisor:
             os.close(here)
             os.umask(before)
         if self.custody.user is not None:
-            shutil.chown(path, self.custody.user)
+            _give(path, self.custody.user)
         listening.listen(1024)
         return Child(
             dataset.name,
@@ -244,6 +244,11 @@ class Supervisor:
         for child in (self.web, *self.workers.values()):
             child.stop()
         self.listening.close()
+
+
+def _give(path: Path, user: str) -> None:
+    """Make it a user's; of a link only the link, which its user may have put there."""
+    os.chown(path, pwd.getpwnam(user).pw_uid, -1, follow_symlinks=False)
 
 
 def _listen(host: str, port: int) -> socket.socket:
