@@ -123,8 +123,8 @@ class Supervisor:
                 pwd.getpwnam(user)
             except (KeyError, TypeError):
                 raise StudyError(f"There is no user {str(user)[:80]!r} on this machine.") from None
-        secrets = {name for each in custody.datasets for name in each.environment}
-        for name in sorted(secrets - set(os.environ)):
+        variables = [name for each in custody.datasets for name in each.environment]
+        for name in sorted(set(variables) - set(os.environ)):
             raise StudyError(f"Expected the environment variable {name} of custody.toml to be set.")
         self._folders()
         self.listening = _listen(custody.host, custody.port)
@@ -135,7 +135,7 @@ class Supervisor:
             "tacit.custodian.web",
             custody.for_web(sockets),
             (self.listening,),
-            self._environment((), secrets, self.custody.user),
+            self._environment((), self.custody.user),
             custody.user,
         )
         self.workers = {each.name: each for each in workers}
@@ -183,18 +183,15 @@ class Supervisor:
             "tacit.custodian.worker",
             dataset.for_worker(),
             (listening,),
-            self._environment(dataset.environment, set(), dataset.user),
+            self._environment(dataset.environment, dataset.user),
             dataset.user,
         )
 
-    def _environment(
-        self, names: tuple[str, ...], without: set[str], user: str | None
-    ) -> dict[str, str]:
+    def _environment(self, names: tuple[str, ...], user: str | None) -> dict[str, str]:
         given = {
             key: value
             for key, value in os.environ.items()
-            if (key in _COMMON or key.startswith(_COMMON_PREFIXES) or key in names)
-            and key not in without
+            if key in _COMMON or key.startswith(_COMMON_PREFIXES) or key in names
         }
         if user is None:
             own = ("HOME", "XDG_CACHE_HOME")
