@@ -12,8 +12,11 @@ import numpy as np
 import pytest
 
 import tacit
+from tacit.custodian.custody import Custody
+from tacit.custodian.desk import Desk
 from tacit.custodian.messages import BYTES, JSON, encoded
 from tacit.spec.errors import FileError, PolicyError, QueryError, StoppedError
+from tacit.spec.mechanisms import mechanism_to_dict
 from tacit.spec.wire import from_bytes, from_json
 from tests.custodian.serving import PEOPLE, serving, write_smokers
 from tests.custodian.test_serving import COUNTS, mean_of, plan, raw
@@ -197,3 +200,58 @@ def test_one_account_cannot_take_all_places(server):
         while raw(server, tokens[0], ADDRESS + "describe", b"{}")[0] != 429:
             assert time.monotonic() < until
         assert raw(server, tokens[1], ADDRESS + "describe", b"{}")[0] == 200
+
+
+def test_no_time_is_told_beside_the_slots(tmp_path):
+    """What was charged had waited for the answer before: entries tell the day, and no hash more."""
+    with serving(write_smokers(tmp_path, "policy = { answer_every = 0.2 }")) as server:
+        wall, other = server.wall("ana"), server.wall("bo")
+        lease = wall.prepay(plan(), name="loop")
+        wall.release(COUNTS, LAPLACE, name="it")
+        lease.release(mean_of(1))
+        again = wall.prepay(plan(), name="loop").release(mean_of(1))
+        for release in (wall.release(COUNTS, LAPLACE, name="it"), again):
+            (note,) = (t for t in release.certificate.assumptions if "answered again" in t)
+            assert ":" not in note.partition("first released")[2]
+        for asker in (wall, other):
+            for entry in asker.ask("charges")["entries"]:
+                assert entry["time"].endswith("T00:00:00+00:00")
+                assert "nonce" not in entry
+
+
+def test_a_filters_price_is_found_before_the_charge(tmp_path):
+    """It takes as long as the plan's own: past the limit, that is a refusal."""
+    path = write_smokers(tmp_path)
+    path.write_text(path.read_text().replace("delta =", 'composition = "gdp", delta ='))
+    desk = Desk(Custody.load(path).datasets[0])
+    kinds = (
+        tacit.queries.Steps(
+            1, tacit.Gaussian(noise_multiplier=90.5 + i), tacit.subsampling.Poisson(0.03)
+        )
+        for i in range(2)
+    )
+    until = []
+    asker = {"account": "ana", "role": "analyst", "allowance": {"epsilon": "9", "delta": "1e-3"}}
+    facts = {"name": "n", "plan": tacit.queries.Plan(*kinds, delta=1e-6).to_dict()}
+    began = time.monotonic()
+    desk.answer("prepay", asker, facts, lambda: until.append(time.monotonic()))
+    took = [until[0] - began, time.monotonic() - until[0]]
+    assert took[1] < took[0] / 2
+
+
+def test_what_is_quoted_in_a_refusal_is_short(server):
+    token = server.token("long")
+    for facts in ({"name": "\x01" * 100_000}, {"query": {"columns": ["x" * 100_000]}}):
+        given = {"query": COUNTS.to_dict(), "mechanism": mechanism_to_dict(LAPLACE), "name": "n"}
+        given["query"].update(facts.get("query", {}))
+        given |= {"name": facts.get("name", "n")}
+        status, said = raw(server, token, ADDRESS + "release", json.dumps(given).encode())
+        assert status == 400
+        assert len(said) < 10_000
+
+
+def test_a_plan_has_so_many_kinds_of_steps(server):
+    wall = server.wall("kinds")
+    steps = tacit.queries.Steps(1, tacit.Laplace("0.000001"))
+    with pytest.raises(QueryError, match="at most 10000 kinds"):
+        wall.prepay(tacit.queries.Plan(*[steps] * 10_001, delta=1e-6))
