@@ -1,6 +1,7 @@
 """What stands around a table: settings, casts, macros and caches of others change no cell."""
 
 import datetime as dt
+import tempfile
 
 import duckdb
 import ibis
@@ -10,6 +11,8 @@ import pytest
 
 import tacit
 from tacit.queries import Counts
+from tacit.sources.engines import duckdb as engine
+from tacit.sources.opening import open_source
 from tests.conftest import exact
 
 SAYS = tacit.Schema(tacit.Categorical("x", ["yes", "日本"]), neighbours="add_remove")
@@ -89,6 +92,33 @@ def test_settings_of_others_change_no_cell_of_duckdb(setting):
     schema = tacit.Schema(seen, tacit.Categorical("paid", ["1.5"]), neighbours="add_remove")
     for column in ("seen", "paid"):
         assert exact(connection.table("t"), schema, Counts(column)).tolist() == [1, 0]
+
+
+def test_what_does_not_fit_into_memory_is_put_where_nobody_looks(tmp_path, monkeypatch):
+    """Raw cells lay beside the file, for all who could open that folder."""
+    file, connect = tmp_path / "x.duckdb", duckdb.connect
+    with connect(file) as connection:
+        connection.execute(
+            "CREATE TABLE t AS SELECT repeat(md5(i::VARCHAR), 8) AS x FROM range(1000000) r(i)"
+        )
+
+    def scarce(*place, **options):
+        connection = connect(*place, **options)
+        connection.execute("SET memory_limit = '150MB'; SET threads = 1")
+        return connection
+
+    monkeypatch.setattr(duckdb, "connect", scarce)
+    (tmp_path / "spilt").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "spilt"))
+    engine._private.cache_clear()
+    with open_source(tacit.Table(file, "t"), SAYS).snapshot() as snapshot:
+        next(iter(snapshot.groups([["x"]])))
+        assert {each.name for each in tmp_path.iterdir()} == {"x.duckdb", "spilt"}
+        (folder,) = (tmp_path / "spilt").iterdir()
+        assert folder.stat().st_mode & 0o777 == 0o700
+        assert list(folder.iterdir())
+    engine._private.cache_clear()
+    assert not list(folder.iterdir())
 
 
 class TestSpark:
