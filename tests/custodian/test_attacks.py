@@ -57,7 +57,7 @@ def test_a_plan_that_is_long_to_price_stops_nothing(tmp_path):
             tacit.queries.Steps(
                 1, tacit.Gaussian(noise_multiplier=50.0 + i), tacit.subsampling.Poisson(0.01)
             )
-            for i in range(200)
+            for i in range(2000)
         )
         long = tacit.queries.Plan(*kinds, delta=1e-6)
         for ask in (lambda: wall.ask("price", plan=long.to_dict()), lambda: wall.prepay(long)):

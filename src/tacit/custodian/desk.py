@@ -27,6 +27,7 @@ from tacit.custodian.messages import VERBS, check_fields, release_to_facts
 from tacit.spec.budget import Budget, Left, Spent, round_up
 from tacit.spec.certificate import LedgerMark
 from tacit.spec.errors import (
+    BudgetError,
     LedgerError,
     NameTakenError,
     OverBudgetError,
@@ -37,7 +38,7 @@ from tacit.spec.errors import (
     StoppedError,
     TacitError,
 )
-from tacit.spec.mechanisms import mechanism_from_dict
+from tacit.spec.mechanisms import Exact, mechanism_from_dict
 from tacit.spec.plan import Plan
 from tacit.spec.programs import Program
 from tacit.spec.queries import Query, query_from_dict
@@ -46,6 +47,7 @@ from tacit.spec.wire import described, digest, from_json, plain, reading, to_jso
 from tacit.wall import Ledger, Wall
 from tacit.wall.answers import Answers
 from tacit.wall.steps.kept import KeptLease
+from tacit.wall.steps.plans import check_plan
 
 _OPEN = ("entry", "hash", "kind", "time", "epsilon", "delta")  # of an entry about others
 _LEASES = 32  # that are kept open
@@ -226,7 +228,7 @@ class Desk:
         return {"cost": quote.cost.texts, "noise": [plain(law) for law in quote.noise]}
 
     def price(self, asker: Asker, plan: Any) -> dict[str, Any]:
-        return {"cost": self._cost(Plan.from_dict(plan)).texts}
+        return {"cost": self._cost(self._checked_plan(plan)).texts}
 
     def ledger(self, asker: Asker) -> dict[str, Any]:
         """What a study's price depends on. Names of other accounts are theirs."""
@@ -301,13 +303,7 @@ class Desk:
         return release_to_facts(self._wall.release(asked, noise, name=asker.name(name)))
 
     def prepay(self, asker: Asker, name: str, plan: Any) -> dict[str, Any]:
-        asked = Plan.from_dict(plan)
-        numbers = max(steps.numbers for steps in asked.steps)
-        if numbers > self.offer.limits.numbers:
-            raise QueryError(
-                f"Expected at most {self.offer.limits.numbers} numbers in a step, got {numbers}. "
-                "Nothing was read or spent."
-            )
+        asked = self._checked_plan(plan)
         self._allow(asker, name, self._cost(asked), asked.to_dict())
         self._reads()
         lease = self._opened(asker.name(name), asked)
@@ -345,6 +341,20 @@ class Desk:
         if len(self._leases) > _LEASES:
             self._leases.popitem(last=False)
         return lease
+
+    def _checked_plan(self, facts: Any) -> Plan:
+        """A plan that this data set answers, within what one question may use."""
+        plan = Plan.from_dict(facts)
+        check_plan(plan, self.offer.schema, self._answers)
+        if any(isinstance(steps.mechanism, Exact) for steps in plan.steps):
+            raise BudgetError("Exact() adds no noise: only tacit.Public accepts it.")
+        numbers = max(steps.numbers for steps in plan.steps)
+        if numbers > self.offer.limits.numbers:
+            raise QueryError(
+                f"Expected at most {self.offer.limits.numbers} numbers in a step, got {numbers}. "
+                "Nothing was read or spent."
+            )
+        return plan
 
     def _cost(self, plan: Plan) -> Budget:
         spent, _ = plan_epsilon(plan, self.offer.schema.neighbours)

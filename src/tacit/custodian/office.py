@@ -260,12 +260,6 @@ class Rate:
                 self._left = dict(list(self._left.items())[5_000:])
             return left >= 1
 
-    def exhausted(self, who: str) -> bool:
-        """Whether there is none left."""
-        with self._lock:
-            left, since = self._left.get(who, (self._most, 0.0))
-            return left + (time.monotonic() - since) * self._second < 1
-
 
 class Audit:
     """Who asked what when, line by line; no question, no answer and no token."""

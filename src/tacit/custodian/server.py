@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -20,7 +21,7 @@ from tacit.custodian.openapi import description
 from tacit.custodian.pages.routes import Pages
 from tacit.spec.errors import FileError, PolicyError, QueryError, RemoteError, TacitError
 
-_TOGETHER = 256  # requests that are worked on, or wait for a worker
+_TOGETHER, _OF_ONE = 256, 16  # requests that are worked on or wait, and those of one account
 _BODY_SECONDS = 60.0  # for a body to arrive
 _HEADERS = {
     "cache-control": "no-store",
@@ -67,7 +68,7 @@ class _Api:
         self._office = office
         # Threads wait for workers, which answer one question at a time.
         self._pool = ThreadPoolExecutor(_TOGETHER)
-        self._waiting = 0
+        self._waiting: Counter[str] = Counter()
         self._description = json.dumps(description()).encode()
 
     async def openapi(self, request: Request) -> Response:
@@ -98,19 +99,19 @@ class _Api:
         dataset, verb = request.path_params["dataset"], request.path_params["verb"]
         if verb not in VERBS:
             raise _Refused(404, QueryError(f"There is no {verb[:40]!r} in this API."))
-        if self._waiting >= _TOGETHER:
+        if self._waiting.total() >= _TOGETHER or self._waiting[account.name] >= _OF_ONE:
             raise _busy("Too many requests at once")
         type_ = request.headers.get("content-type", JSON).partition(";")[0].strip().lower()
         if type_ not in (JSON, BYTES):
             raise _Refused(415, QueryError(f"Expected a body of type {JSON} or {BYTES}."))
-        self._waiting += 1
+        self._waiting[account.name] += 1
         try:
             body = await self._body(request, self._office.most(account, dataset))
             arguments = account, dataset, verb, body, type_, accept
             loop = asyncio.get_running_loop()
             reply = await loop.run_in_executor(self._pool, self._office.reply, *arguments)
         finally:
-            self._waiting -= 1
+            self._waiting[account.name] -= 1
         if reply.wait:
             await asyncio.sleep(reply.wait)
         slot = {"tacit-slot": reply.slot} if reply.slot else {}
@@ -118,12 +119,11 @@ class _Api:
 
     def _account(self, request: Request) -> Account:
         """Who asks, by a token; after many wrong ones an address waits."""
-        address = request.client.host if request.client else ""
-        if self._office.failures.exhausted(address):
-            raise _busy("Too many wrong tokens from this address")
         account = self._office.account(request.headers.get("authorization", ""))
         if account is None:
-            self._office.failures.allows(address)
+            address = request.client.host if request.client else ""
+            if not self._office.failures.allows(address):
+                raise _busy("Too many wrong tokens from this address")
             words = "Expected a valid token: it is wrong, expired or revoked. Ask the custodian."
             challenge = {"www-authenticate": "Bearer"}
             raise _Refused(401, PolicyError(words), **challenge)

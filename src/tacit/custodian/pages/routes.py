@@ -170,12 +170,11 @@ class Pages:
         form, address = await _form(request), request.client.host if request.client else ""
         if form is None or not _of_this_site(request):
             return _page(Page("sign_in", {"said": "This form is not of this page."}, 403))
-        if self._office.failures.exhausted(address):
-            said = "Too many wrong tokens from this address: try again in a moment."
-            return _page(Page("sign_in", {"said": said}, 429))
         token = form.get("token", "").strip()
         if await run_in_threadpool(self._office.accounts.account_of, token) is None:
-            self._office.failures.allows(address)
+            if not self._office.failures.allows(address):
+                said = "Too many wrong tokens from this address: try again in a moment."
+                return _page(Page("sign_in", {"said": said}, 429))
             said = "This token is wrong, expired or revoked. Ask the custodian."
             return _page(Page("sign_in", {"said": said}, 403))
         self._sessions.end(request.cookies.get(_COOKIE, ""))
