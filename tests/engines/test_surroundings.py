@@ -6,11 +6,14 @@ import tempfile
 import duckdb
 import ibis
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
 import tacit
 from tacit.queries import Counts
+from tacit.sources.cells import WORD
+from tacit.sources.data import load
 from tacit.sources.engines import duckdb as engine
 from tacit.sources.opening import open_source
 from tests.conftest import exact
@@ -68,6 +71,29 @@ def test_a_materialized_view_without_rows_is_refused_before_the_charge(postgres)
         tacit.Wall(table, SAYS, budget=tacit.Budget(1), ledger=":memory:")
     postgres.run("REFRESH MATERIALIZED VIEW unfilled")
     assert exact(table, SAYS, Counts("x")).tolist() == [1, 0, 0]
+
+
+def test_no_row_is_too_long_to_be_sent(postgres):
+    """PostgreSQL sends rows of a gigabyte at most: two cells of 550 MB ended the release."""
+    said = ["no " * 30_000, "no", "yes ".ljust(WORD + 1)]
+    postgres.fill("long_here", pa.table({"x": said, "y": said, "z": [b"1", b"2", b"3"]}))
+    columns = (tacit.Categorical(name, ["no", "yes"]) for name in "xyz")
+    source = open_source(
+        tacit.Table(postgres.address(), "long_here"),
+        tacit.Schema(*columns, neighbours="add_remove"),
+    )
+    with source.snapshot() as snapshot:
+        for names, sizes in (("xyz", [0, 2, 0]), ("x", [90_000, 2, WORD + 1])):
+            (cells,) = snapshot.batches(list(names))
+            assert pc.binary_length(cells[0]).fill_null(0).to_pylist() == sizes
+        grouped = [group.cells[0] for group in snapshot.groups([["x", "y"]])]
+        assert max(pc.max(pc.binary_length(each)).as_py() or 0 for each in grouped) == 2
+    words = tacit.Schema(tacit.Tokens("x", ["no", "yes"], 40_000), neighbours="add_remove")
+    found = []
+    for place in ({"x": said}, tacit.Table(postgres.address(), "long_here")):
+        with open_source(place, words).snapshot() as snapshot:
+            found.append(load(snapshot, words, ("x",)).weights.tolist())
+    assert found[0] == found[1] == [30_000, 1, 1]
 
 
 @pytest.mark.parametrize("macro", ["count_star() AS 7", "current_database() AS 'temp'"])
