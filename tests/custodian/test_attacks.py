@@ -2,8 +2,11 @@
 
 import json
 import os
+import socket
 import threading
 import time
+from contextlib import ExitStack
+from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
@@ -164,3 +167,33 @@ def test_accounts_that_cannot_be_read_are_refused_without_words(server):
     finally:
         os.rename(path.with_suffix(".away"), path)
     assert raw(server, token, ADDRESS + "describe", b"{}", JSON)[0] == 200
+
+
+def opened(server):
+    parts = urlsplit(server.url)
+    return socket.create_connection((parts.hostname, parts.port), timeout=10)
+
+
+@pytest.mark.parametrize("part", [b"a" * 2**16, b"a: b\r\n" * 2**14])
+def test_headers_have_an_end(server, part):
+    """Nobody knows yet who asks, and all of them are in the memory of the web process."""
+    with opened(server) as connection:
+        connection.sendall(b"GET /api/v1/health HTTP/1.1\r\nX: ")
+        with pytest.raises(OSError, match=r"reset|pipe"):
+            connection.sendall(part * 1000)
+    assert raw(server, "", "/api/v1/health", None)[0] == 200
+
+
+def test_one_account_cannot_take_all_places(server):
+    tokens = [server.token(name) for name in ("greedy", "modest")]
+    head = (
+        f"POST {ADDRESS}describe HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {tokens[0]}\r\n"
+        "Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n"
+    )
+    with ExitStack() as stack:
+        for _ in range(260):
+            stack.enter_context(opened(server)).sendall(head.encode())
+        until = time.monotonic() + 20
+        while raw(server, tokens[0], ADDRESS + "describe", b"{}")[0] != 429:
+            assert time.monotonic() < until
+        assert raw(server, tokens[1], ADDRESS + "describe", b"{}")[0] == 200

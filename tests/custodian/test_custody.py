@@ -19,7 +19,9 @@ import tacit
 from tacit.cli import app
 from tacit.custodian.accounts import Accounts
 from tacit.custodian.custody import Custody, Limits, Policy
+from tacit.custodian.desk import Desk
 from tacit.custodian.messages import VERBS
+from tacit.spec.mechanisms import mechanism_to_dict
 from tests.custodian.serving import PEOPLE, serving, write_smokers
 from tests.custodian.test_serving import COUNTS, raw
 
@@ -241,6 +243,22 @@ def test_a_fault_after_the_charge_stops_the_data_set_until_its_custodian_looked(
         assert len([e for e in server.ledger().entries() if e["kind"] == "charge"]) == 1
         with pytest.raises(tacit.errors.StudyError, match="not stopped"):
             tacit_custody("resume", path, "smokers")
+
+
+def test_a_desk_that_failed_answers_nothing_more(tmp_path):
+    """Until its process has ended: others may be waiting for their turn in it."""
+    (dataset,) = Custody.load(broken_parquet(tmp_path)).datasets
+    desk = Desk(dataset)
+    asker = {"account": "ana", "role": "analyst", "allowance": {"epsilon": "9", "delta": "0"}}
+    facts = {"query": COUNTS.to_dict(), "mechanism": mechanism_to_dict(LAPLACE)}
+    for name in ("it", "other"):
+        with pytest.raises(tacit.errors.StoppedError, match="withheld"):
+            desk.answer("release", asker, {"name": name, **facts})
+    with pytest.raises(tacit.errors.StoppedError):
+        desk.answer("units", asker, {})
+    assert desk.answer("describe", asker, {})["stopped"]
+    entries = tacit.Ledger(dataset.ledger).entries()
+    assert [entry["name"] for entry in entries if entry["kind"] == "charge"] == ["ana/it"]
 
 
 def test_a_question_that_takes_too_long_stops_the_data_set(tmp_path):

@@ -123,8 +123,8 @@ class Supervisor:
                 pwd.getpwnam(user)
             except (KeyError, TypeError):
                 raise StudyError(f"There is no user {str(user)[:80]!r} on this machine.") from None
-        secrets = {name for each in custody.datasets for name in each.environment}
-        for name in sorted(secrets - set(os.environ)):
+        variables = [name for each in custody.datasets for name in each.environment]
+        for name in sorted(set(variables) - set(os.environ)):
             raise StudyError(f"Expected the environment variable {name} of custody.toml to be set.")
         self._folders()
         self.listening = _listen(custody.host, custody.port)
@@ -135,7 +135,7 @@ class Supervisor:
             "tacit.custodian.web",
             custody.for_web(sockets),
             (self.listening,),
-            self._environment((), secrets, self.custody.user),
+            self._environment((), self.custody.user),
             custody.user,
         )
         self.workers = {each.name: each for each in workers}
@@ -155,7 +155,7 @@ class Supervisor:
             os.chmod(web, 0o700)
             if self.custody.user is not None:
                 for path in (web, *web.iterdir()):
-                    shutil.chown(path, self.custody.user)
+                    _give(path, self.custody.user)
         except OSError as error:
             raise FileError(f"Cannot write to {folder}: {error.strerror}.") from None
 
@@ -176,25 +176,22 @@ class Supervisor:
             os.close(here)
             os.umask(before)
         if self.custody.user is not None:
-            shutil.chown(path, self.custody.user)
+            _give(path, self.custody.user)
         listening.listen(1024)
         return Child(
             dataset.name,
             "tacit.custodian.worker",
             dataset.for_worker(),
             (listening,),
-            self._environment(dataset.environment, set(), dataset.user),
+            self._environment(dataset.environment, dataset.user),
             dataset.user,
         )
 
-    def _environment(
-        self, names: tuple[str, ...], without: set[str], user: str | None
-    ) -> dict[str, str]:
+    def _environment(self, names: tuple[str, ...], user: str | None) -> dict[str, str]:
         given = {
             key: value
             for key, value in os.environ.items()
-            if (key in _COMMON or key.startswith(_COMMON_PREFIXES) or key in names)
-            and key not in without
+            if key in _COMMON or key.startswith(_COMMON_PREFIXES) or key in names
         }
         if user is None:
             own = ("HOME", "XDG_CACHE_HOME")
@@ -247,6 +244,11 @@ class Supervisor:
         for child in (self.web, *self.workers.values()):
             child.stop()
         self.listening.close()
+
+
+def _give(path: Path, user: str) -> None:
+    """Make it a user's; of a link only the link, which its user may have put there."""
+    os.chown(path, pwd.getpwnam(user).pw_uid, -1, follow_symlinks=False)
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -22,7 +22,7 @@ from tacit.custodian.office import Office
 from tacit.custodian.pages import calculator, views
 from tacit.custodian.pages.sessions import Session, Sessions
 from tacit.spec.budget import Budget, plain
-from tacit.spec.errors import PolicyError, QueryError, TacitError
+from tacit.spec.errors import FileError, PolicyError, QueryError, TacitError
 from tacit.spec.release import Release
 from tacit.spec.schema import Schema
 
@@ -154,6 +154,8 @@ class Pages:
             if custodian and account.role != "custodian":
                 raise PolicyError("This page is for the custodian alone.")
             shown = await run_in_threadpool(show, visit)
+        except FileError:  # of the accounts: with their path
+            raise
         except TacitError as error:
             status = STATUS.get(type(error).__name__, 400)
             shown = Page("message", {"said": str(error)}, status)

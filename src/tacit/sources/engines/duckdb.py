@@ -108,7 +108,7 @@ def _session(connect: Callable[[], Any], named: _Named) -> Iterator[Session]:
             columns=_columns(connection, where),
             check=lambda names: None,  # a stored table of the types in `_read` can be scanned
             scan=lambda columns: run(select(full, columns)),
-            group=lambda columns: run(grouped(full, columns)),
+            group=grouped(run, full),
         )
 
 

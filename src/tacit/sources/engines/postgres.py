@@ -91,7 +91,7 @@ def connected(table: Table) -> Iterator[Session]:
             columns=_columns(cursor, where, table.name),
             check=check,
             scan=lambda columns: run(select(full, columns)),
-            group=lambda columns: run(grouped(full, columns)),
+            group=grouped(run, full),
         )
 
 
