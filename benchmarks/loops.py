@@ -2,6 +2,7 @@
 
     python benchmarks/loops.py logistic --rows 1e5 1e6 2e7 --folder /tmp/loops
     python benchmarks/loops.py topics --rows 1e6 --folder /tmp/loops
+    python benchmarks/loops.py topics --rows 1e6 --folder /tmp/loops --workers
     python benchmarks/loops.py step --rows 1e4 1e5 1e6 --folder /tmp/loops
     python benchmarks/loops.py workers --rows 2e6 --folder /tmp/loops
 
@@ -90,22 +91,24 @@ def records() -> object:
     return tacit.Schema(*columns, tacit.Categorical("y", [0, 1]), neighbours="replace_one")
 
 
-def logistic(path: Path, rows: int) -> dict[str, object]:
+def logistic(path: Path, workers: int | None) -> dict[str, object]:
     import tacit
 
-    wall = tacit.Wall(path, records(), budget=tacit.Budget(1, 1e-6), ledger=":memory:")
+    held = {"budget": tacit.Budget(1, 1e-6), "ledger": ":memory:", "workers": workers}
+    wall = tacit.Wall(path, records(), **held)
     model = tacit.LogisticRegression("y", NAMES)
     tacit.fit(model, wall, tacit.Budget(1, 1e-6), seed=1, progress=False)
     return {}
 
 
-def topics(path: Path, rows: int) -> dict[str, object]:
+def topics(path: Path, workers: int | None) -> dict[str, object]:
     import tacit
 
     schema = tacit.Schema(
         tacit.Tokens("letter", VOCABULARY, max_length=LENGTH), neighbours="replace_one"
     )
-    wall = tacit.Wall(path, schema, budget=tacit.Budget(2.4, 1e-6), ledger=":memory:")
+    held = {"budget": tacit.Budget(2.4, 1e-6), "ledger": ":memory:", "workers": workers}
+    wall = tacit.Wall(path, schema, **held)
     tacit.fit(tacit.LDA(20), wall, tacit.Budget(2.4, 1e-6), progress=False)
     return {}
 
@@ -156,8 +159,10 @@ def by_hand(path: Path, rows: int) -> dict[str, object]:
 
 
 RUNS: dict[str, Callable[[Path, int], dict[str, object]]] = {
-    "logistic": logistic,
-    "topics": topics,
+    "logistic": lambda path, rows: logistic(path, None),
+    "logistic, two workers": lambda path, rows: logistic(path, 2),
+    "topics": lambda path, rows: topics(path, None),
+    "topics, two workers": lambda path, rows: topics(path, 2),
     "by hand": by_hand,
     "here": lambda path, rows: steps(path, None),
     "one worker": lambda path, rows: steps(path, 1),
@@ -250,6 +255,7 @@ def main() -> None:
     parser.add_argument("what", choices=("logistic", "topics", "step", "workers", "one"))
     parser.add_argument("--rows", type=float, nargs="+", required=True)
     parser.add_argument("--folder", type=Path)
+    parser.add_argument("--workers", action="store_true", help="fits with two workers")
     parser.add_argument("--who", help=argparse.SUPPRESS)
     parser.add_argument("--path", type=Path, help=argparse.SUPPRESS)
     chosen = parser.parse_args()
@@ -257,10 +263,10 @@ def main() -> None:
     match chosen.what:
         case "one":
             measured(chosen.who, chosen.path, sizes[0])
-        case "logistic":
-            fits("logistic", table, sizes, chosen.folder)
-        case "topics":
-            fits("topics", letters, sizes, chosen.folder)
+        case "logistic" | "topics":
+            make = table if chosen.what == "logistic" else letters
+            who = f"{chosen.what}, two workers" if chosen.workers else chosen.what
+            fits(who, make, sizes, chosen.folder)
         case "step":
             compared(["by hand", "here"], sizes, chosen.folder)
         case "workers":
