@@ -86,7 +86,7 @@ def test_no_row_is_too_long_to_be_sent(postgres):
         for names, sizes in (("xyz", [0, 2, 0]), ("x", [90_000, 2, WORD + 1])):
             (cells,) = snapshot.batches(list(names))
             assert pc.binary_length(cells[0]).fill_null(0).to_pylist() == sizes
-        grouped = [group.cells[0] for group in snapshot.groups([["x", "y"]])]
+        grouped = [group.cells[0] for group in snapshot.groups([["x", "y", "z"]])]
         assert max(pc.max(pc.binary_length(each)).as_py() or 0 for each in grouped) == 2
     words = tacit.Schema(tacit.Tokens("x", ["no", "yes"], 40_000), neighbours="add_remove")
     found = []

@@ -24,8 +24,7 @@ from tacit.spec.periods import date_pattern
 Raw = Any  # a column: a pa.Array of a declared type, or Python values to be read one by one
 
 TEXT = pa.large_binary()  # bytes, so that text of any encoding is text
-# Bytes of a text that may be a value, and of one whose words are counted. A longer one is missing:
-# engines do not send rows of any length, and one cell would decide whether others are read.
+# Bytes of a text, and of one whose words are counted: engines do not send longer ones.
 WORD, LONGEST = 2**16, 2**26
 _FEW_TEXTS = 4096  # to remember: beyond them a column has more texts than pay
 NO_MOMENT = np.iinfo(np.int64).min
@@ -77,9 +76,7 @@ def _text(cell: object, longest: int = WORD) -> bytes | None:
             return bytes.strip(cell, _BLANKS.encode()) if len(cell) <= longest else None
         case bool() | np.bool_():
             return b"True" if cell else b"False"
-        case np.timedelta64():  # an integer to numpy
-            return None
-        case int() | np.integer():
+        case int() | np.integer() if not isinstance(cell, np.timedelta64):
             whole = int(cell)
             return (str(whole) if abs(whole) < 10**4000 else hex(whole)).encode()
         case float() | np.floating():
@@ -118,9 +115,7 @@ def _number(cell: object) -> float | None:
     match cell:
         case bool() | np.bool_() | float() | np.floating() | Decimal():
             return float(cell)
-        case np.timedelta64():
-            return None
-        case int() | np.integer():
+        case int() | np.integer() if not isinstance(cell, np.timedelta64):
             return float(int(cell))
         case str() | bytes():
             found = _text(cell)
@@ -186,8 +181,7 @@ def text(values: Raw, longest: int = WORD) -> pa.Array:
     if is_textual(values.type):
         texts = values.cast(TEXT)
         if (pc.max(sizes := pc.binary_length(texts)).as_py() or 0) > longest:
-            short = pc.less_equal(sizes, longest)
-            texts = pc.if_else(short, texts, pa.scalar(None, TEXT))
+            texts = pc.if_else(pc.less_equal(sizes, longest), texts, pa.scalar(None, TEXT))
         return pc.ascii_trim(texts.view(pa.large_string()), characters=_BLANKS).view(TEXT)
     if pa.types.is_integer(values.type):
         return values.cast(pa.large_string()).view(TEXT)
