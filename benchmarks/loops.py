@@ -123,21 +123,25 @@ def question(columns: int) -> object:
     return tacit.queries.BoundedSum(kernel, [*names, "y"], size=columns + 1, clip=0.5, state=state)
 
 
-def steps(path: Path, workers: int | None, count: int = 10) -> dict[str, object]:
+def steps(path: Path, rows: int, workers: int | None) -> dict[str, object]:
     """A full-batch step of a lease, after the first; and what is computed, without noise."""
     import tacit
 
-    home = tacit.Public(path, records(), workers=workers)
+    home, count = tacit.Public(path, records(), workers=workers), turns(rows)
     plan = tacit.queries.Plan(tacit.queries.Steps(count + 1, tacit.Exact()), delta=1e-6)
     lease, query = home.prepay(plan), question(FEATURES)
     first = lease.release(query)
     begun, cpu = time.perf_counter(), processor_time()
     for i in range(count):
-        last = lease.release(query.at((np.full(FEATURES + 1, 0.01 * i), *query.state[1:])))
+        last = lease.release(query.at((np.full(FEATURES + 1, 0.01 * (i % 10)), *query.state[1:])))
     seconds = (time.perf_counter() - begun) / count
     each = (processor_time() - cpu) / count
     sums = [int(n) for n in (*first.integers[:3], *last.integers[:3])]
     return {"step": seconds, "step_cpu": each, "integers": sums}
+
+
+def turns(rows: int) -> int:
+    return max(10, 3_000_000 // rows)
 
 
 def by_hand(path: Path, rows: int) -> dict[str, object]:
@@ -146,11 +150,11 @@ def by_hand(path: Path, rows: int) -> dict[str, object]:
     x = np.column_stack([read[name].to_numpy().astype(float) for name in NAMES])
     y, theta = read["y"].to_numpy().astype(float), np.zeros(FEATURES + 1)
     scale = 1 / np.sqrt(FEATURES + 1)
-    x, begun, cpu, count = np.column_stack([np.ones(rows), x]), 0.0, 0.0, 10
+    x, begun, cpu, count = np.column_stack([np.ones(rows), x]), 0.0, 0.0, turns(rows)
     for i in range(-1, count):
         if i == 0:
             begun, cpu = time.perf_counter(), processor_time()
-        theta[:] = 0.01 * i
+        theta[:] = 0.01 * (i % 10)
         gradient = (y - 1 / (1 + np.exp(-x @ theta * scale)))[:, None] * x * scale
         norm = np.sqrt((gradient**2).sum(axis=1))
         (gradient * np.minimum(1, 0.5 / np.maximum(norm, 1e-300))[:, None]).sum(axis=0)
@@ -164,9 +168,9 @@ RUNS: dict[str, Callable[[Path, int], dict[str, object]]] = {
     "topics": lambda path, rows: topics(path, None),
     "topics, two workers": lambda path, rows: topics(path, 2),
     "by hand": by_hand,
-    "here": lambda path, rows: steps(path, None),
-    "one worker": lambda path, rows: steps(path, 1),
-    "two workers": lambda path, rows: steps(path, 2),
+    "here": lambda path, rows: steps(path, rows, None),
+    "one worker": lambda path, rows: steps(path, rows, 1),
+    "two workers": lambda path, rows: steps(path, rows, 2),
 }
 
 

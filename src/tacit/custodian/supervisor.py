@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -96,6 +97,22 @@ class Child:
         said = json.loads(line) if line else {"error": "It did not start."}
         if "error" in said:
             raise RemoteError(f"{self.name}: {said['error']}")
+
+    def last_words(self) -> None:
+        """Pass on why it ended, if it said so, and close what is left of it."""
+        process = self.process
+        assert process is not None
+        assert process.stdout is not None
+        assert process.stdin is not None
+        handle = process.stdout.fileno()
+        os.set_blocking(handle, False)  # processes that it started may still hold the other end
+        with suppress(BlockingIOError, ValueError):
+            for line in os.read(handle, 65_536).splitlines():
+                if "error" in (said := json.loads(line)):
+                    print(f"{self.name}: {said['error']}", file=sys.stderr, flush=True)  # noqa: T201
+        process.stdout.close()
+        with suppress(BrokenPipeError):
+            process.stdin.close()
 
     def stop(self) -> None:
         if self.process is not None:
@@ -229,6 +246,7 @@ class Supervisor:
 
     def _keep(self, child: Child) -> None:
         if child.process is not None and child.process.poll() is not None:
+            child.last_words()
             child.process = None
             child.died += 1
             child.again = time.monotonic() + min(_LATER, _SOON * 2 ** min(child.died - 1, 10))
