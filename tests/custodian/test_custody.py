@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import sqlite3
 import stat
 import time
@@ -19,7 +20,9 @@ import tacit
 from tacit.cli import app
 from tacit.custodian.accounts import Accounts
 from tacit.custodian.custody import Custody, Limits, Policy
+from tacit.custodian.desk import Desk
 from tacit.custodian.messages import VERBS
+from tacit.spec.mechanisms import mechanism_to_dict
 from tests.custodian.serving import PEOPLE, serving, write_smokers
 from tests.custodian.test_serving import COUNTS, raw
 
@@ -241,6 +244,54 @@ def test_a_fault_after_the_charge_stops_the_data_set_until_its_custodian_looked(
         assert len([e for e in server.ledger().entries() if e["kind"] == "charge"]) == 1
         with pytest.raises(tacit.errors.StudyError, match="not stopped"):
             tacit_custody("resume", path, "smokers")
+
+
+def test_an_older_copy_of_the_ledger_is_noticed_by_certificates(tmp_path):
+    path, ledger = write_smokers(tmp_path), tmp_path / "smokers.ledger"
+    with serving(path) as server:
+        token = server.token("ana")
+        wall = tacit.connect(f"{server.url}/smokers", token)
+        first = wall.release(COUNTS, LAPLACE, name="first").certificate
+        (tmp_path / "backup").write_bytes(ledger.read_bytes())
+        second = wall.release(COUNTS, LAPLACE, name="second").certificate
+        for certificate in (first, second):
+            wall.verify(certificate)
+        ledger.write_bytes((tmp_path / "backup").read_bytes())  # under the server that runs
+        with pytest.raises(tacit.errors.LedgerError, match="ledger cannot be used now"):
+            wall.release(COUNTS, LAPLACE, name="third")
+    with serving(path) as server:
+        wall = tacit.connect(f"{server.url}/smokers", token)
+        wall.verify(first)
+        with pytest.raises(tacit.errors.LedgerError, match="does not hold entry"):
+            wall.verify(second)
+        with pytest.raises(tacit.errors.LedgerError, match="names no ledger"):
+            wall.verify(wall.rehearsal(9).release(COUNTS, LAPLACE).certificate)
+
+
+def test_a_worker_that_cannot_open_its_data_again_says_why(tmp_path):
+    with serving(write_smokers(tmp_path)) as server:
+        (tmp_path / "smokers.csv").rename(tmp_path / "away.csv")
+        for worker in server.children("worker"):
+            os.kill(worker, signal.SIGKILL)
+        assert "smokers.csv" in server.process.stdout.readline()
+        (tmp_path / "away.csv").rename(tmp_path / "smokers.csv")
+        assert server.wall("ana").release(COUNTS, LAPLACE).n == PEOPLE
+
+
+def test_a_desk_that_failed_answers_nothing_more(tmp_path):
+    """Until its process has ended: others may be waiting for their turn in it."""
+    (dataset,) = Custody.load(broken_parquet(tmp_path)).datasets
+    desk = Desk(dataset)
+    asker = {"account": "ana", "role": "analyst", "allowance": {"epsilon": "9", "delta": "0"}}
+    facts = {"query": COUNTS.to_dict(), "mechanism": mechanism_to_dict(LAPLACE)}
+    for name in ("it", "other"):
+        with pytest.raises(tacit.errors.StoppedError, match="withheld"):
+            desk.answer("release", asker, {"name": name, **facts})
+    with pytest.raises(tacit.errors.StoppedError):
+        desk.answer("units", asker, {})
+    assert desk.answer("describe", asker, {})["stopped"]
+    entries = tacit.Ledger(dataset.ledger).entries()
+    assert [entry["name"] for entry in entries if entry["kind"] == "charge"] == ["ana/it"]
 
 
 def test_a_question_that_takes_too_long_stops_the_data_set(tmp_path):
