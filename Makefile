@@ -38,13 +38,13 @@ test-browser: $(STAMP)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -v -rs tests/browser
 
 # Tables of real engines: Debian's PostgreSQL and Java 17, which are installed if they are missing (as
-# root), and the drivers. `make test` runs these tests too where all is there. The result of a run
+# root), and the drivers; and workers on Ray. `make test` runs these tests too where all is there. The result of a run
 # is in docs/engines.md.
 test-engines: $(STAMP)
 	test -n "$$(ls /usr/lib/postgresql/*/bin/initdb /usr/lib/jvm/java-17-openjdk-*/bin/java 2>/dev/null | sed -n 2p)" || \
 	  (apt-get update && apt-get install --yes --no-install-recommends postgresql openjdk-17-jre-headless)
-	$(BIN)/python -m pip install --quiet --editable ".[jax,postgres,spark]" --constraint constraints.txt
-	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -v -rs tests/engines
+	$(BIN)/python -m pip install --quiet --editable ".[jax,postgres,spark,cluster]" --constraint constraints.txt
+	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -v -rs tests/engines tests/wall/steps/test_workers.py
 
 # What touches ArviZ, with ArviZ 1.x, which needs Python 3.12: make test-arviz PYTHON312=/path/to/python3.12
 PYTHON312 ?= python3.12

@@ -2,6 +2,7 @@
 
     python benchmarks/loops.py logistic --rows 1e5 1e6 2e7 --folder /tmp/loops
     python benchmarks/loops.py topics --rows 1e6 --folder /tmp/loops
+    python benchmarks/loops.py topics --rows 1e6 --folder /tmp/loops --workers
     python benchmarks/loops.py step --rows 1e4 1e5 1e6 --folder /tmp/loops
     python benchmarks/loops.py workers --rows 2e6 --folder /tmp/loops
 
@@ -90,22 +91,24 @@ def records() -> object:
     return tacit.Schema(*columns, tacit.Categorical("y", [0, 1]), neighbours="replace_one")
 
 
-def logistic(path: Path, rows: int) -> dict[str, object]:
+def logistic(path: Path, workers: int | None) -> dict[str, object]:
     import tacit
 
-    wall = tacit.Wall(path, records(), budget=tacit.Budget(1, 1e-6), ledger=":memory:")
+    held = {"budget": tacit.Budget(1, 1e-6), "ledger": ":memory:", "workers": workers}
+    wall = tacit.Wall(path, records(), **held)
     model = tacit.LogisticRegression("y", NAMES)
     tacit.fit(model, wall, tacit.Budget(1, 1e-6), seed=1, progress=False)
     return {}
 
 
-def topics(path: Path, rows: int) -> dict[str, object]:
+def topics(path: Path, workers: int | None) -> dict[str, object]:
     import tacit
 
     schema = tacit.Schema(
         tacit.Tokens("letter", VOCABULARY, max_length=LENGTH), neighbours="replace_one"
     )
-    wall = tacit.Wall(path, schema, budget=tacit.Budget(2.4, 1e-6), ledger=":memory:")
+    held = {"budget": tacit.Budget(2.4, 1e-6), "ledger": ":memory:", "workers": workers}
+    wall = tacit.Wall(path, schema, **held)
     tacit.fit(tacit.LDA(20), wall, tacit.Budget(2.4, 1e-6), progress=False)
     return {}
 
@@ -120,21 +123,25 @@ def question(columns: int) -> object:
     return tacit.queries.BoundedSum(kernel, [*names, "y"], size=columns + 1, clip=0.5, state=state)
 
 
-def steps(path: Path, workers: int | None, count: int = 10) -> dict[str, object]:
+def steps(path: Path, rows: int, workers: int | None) -> dict[str, object]:
     """A full-batch step of a lease, after the first; and what is computed, without noise."""
     import tacit
 
-    home = tacit.Public(path, records(), workers=workers)
+    home, count = tacit.Public(path, records(), workers=workers), turns(rows)
     plan = tacit.queries.Plan(tacit.queries.Steps(count + 1, tacit.Exact()), delta=1e-6)
     lease, query = home.prepay(plan), question(FEATURES)
     first = lease.release(query)
     begun, cpu = time.perf_counter(), processor_time()
     for i in range(count):
-        last = lease.release(query.at((np.full(FEATURES + 1, 0.01 * i), *query.state[1:])))
+        last = lease.release(query.at((np.full(FEATURES + 1, 0.01 * (i % 10)), *query.state[1:])))
     seconds = (time.perf_counter() - begun) / count
     each = (processor_time() - cpu) / count
     sums = [int(n) for n in (*first.integers[:3], *last.integers[:3])]
     return {"step": seconds, "step_cpu": each, "integers": sums}
+
+
+def turns(rows: int) -> int:
+    return max(10, 3_000_000 // rows)
 
 
 def by_hand(path: Path, rows: int) -> dict[str, object]:
@@ -143,11 +150,11 @@ def by_hand(path: Path, rows: int) -> dict[str, object]:
     x = np.column_stack([read[name].to_numpy().astype(float) for name in NAMES])
     y, theta = read["y"].to_numpy().astype(float), np.zeros(FEATURES + 1)
     scale = 1 / np.sqrt(FEATURES + 1)
-    x, begun, cpu, count = np.column_stack([np.ones(rows), x]), 0.0, 0.0, 10
+    x, begun, cpu, count = np.column_stack([np.ones(rows), x]), 0.0, 0.0, turns(rows)
     for i in range(-1, count):
         if i == 0:
             begun, cpu = time.perf_counter(), processor_time()
-        theta[:] = 0.01 * i
+        theta[:] = 0.01 * (i % 10)
         gradient = (y - 1 / (1 + np.exp(-x @ theta * scale)))[:, None] * x * scale
         norm = np.sqrt((gradient**2).sum(axis=1))
         (gradient * np.minimum(1, 0.5 / np.maximum(norm, 1e-300))[:, None]).sum(axis=0)
@@ -156,12 +163,14 @@ def by_hand(path: Path, rows: int) -> dict[str, object]:
 
 
 RUNS: dict[str, Callable[[Path, int], dict[str, object]]] = {
-    "logistic": logistic,
-    "topics": topics,
+    "logistic": lambda path, rows: logistic(path, None),
+    "logistic, two workers": lambda path, rows: logistic(path, 2),
+    "topics": lambda path, rows: topics(path, None),
+    "topics, two workers": lambda path, rows: topics(path, 2),
     "by hand": by_hand,
-    "here": lambda path, rows: steps(path, None),
-    "one worker": lambda path, rows: steps(path, 1),
-    "two workers": lambda path, rows: steps(path, 2),
+    "here": lambda path, rows: steps(path, rows, None),
+    "one worker": lambda path, rows: steps(path, rows, 1),
+    "two workers": lambda path, rows: steps(path, rows, 2),
 }
 
 
@@ -250,6 +259,7 @@ def main() -> None:
     parser.add_argument("what", choices=("logistic", "topics", "step", "workers", "one"))
     parser.add_argument("--rows", type=float, nargs="+", required=True)
     parser.add_argument("--folder", type=Path)
+    parser.add_argument("--workers", action="store_true", help="fits with two workers")
     parser.add_argument("--who", help=argparse.SUPPRESS)
     parser.add_argument("--path", type=Path, help=argparse.SUPPRESS)
     chosen = parser.parse_args()
@@ -257,10 +267,10 @@ def main() -> None:
     match chosen.what:
         case "one":
             measured(chosen.who, chosen.path, sizes[0])
-        case "logistic":
-            fits("logistic", table, sizes, chosen.folder)
-        case "topics":
-            fits("topics", letters, sizes, chosen.folder)
+        case "logistic" | "topics":
+            make = table if chosen.what == "logistic" else letters
+            who = f"{chosen.what}, two workers" if chosen.workers else chosen.what
+            fits(who, make, sizes, chosen.folder)
         case "step":
             compared(["by hand", "here"], sizes, chosen.folder)
         case "workers":

@@ -9,6 +9,7 @@ the difference.
 from __future__ import annotations
 
 import argparse
+import os
 import tempfile
 import time
 from pathlib import Path
@@ -20,7 +21,7 @@ from rich import print
 import tacit
 from tacit.custodian.accounts import Accounts
 from tacit.custodian.custody import Custody
-from tacit.custodian.supervisor import Supervisor
+from tacit.custodian.supervisor import Child, Supervisor
 from tacit.spec.variational import FitSetting
 
 TOPICS, WORDS, LETTERS, PATIENTS = 50, 8_000, 200, 4_000
@@ -86,6 +87,13 @@ def moved(query: tacit.queries.BoundedSum, step: int) -> tacit.queries.BoundedSu
     )
 
 
+def processor_seconds(child: Child) -> float:
+    """What a process has used so far."""
+    assert child.process is not None
+    words = Path(f"/proc/{child.process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=60)
@@ -123,18 +131,27 @@ def main() -> None:
                     wall.prepay(plan, name="steps")
                     for wall in (home, tacit.connect(f"{supervisor.url}/{name}", token))
                 ]
-                times = np.zeros((steps + 5, 2))
-                for i in range(steps + 5):
-                    query = moved(form, i)
+                server = supervisor.web, supervisor.workers[name]
+                for i in range(5):  # compiles, and fills what is kept
+                    for lease in leases:
+                        lease.release(moved(form, i))
+                elapsed, busy = np.zeros((2, steps)), np.zeros(2)
+                busy[1] -= sum(map(processor_seconds, server))
+                for i in range(steps):
                     for j, lease in enumerate(leases):
-                        start = time.perf_counter()
+                        query = moved(form, i + 5)
+                        start, began = time.perf_counter(), time.process_time()
                         lease.release(query)
-                        times[i, j] = time.perf_counter() - start
-                here, there = 1e3 * np.median(times[5:], axis=0)
-                more = 1e3 * np.median(times[5:, 1] - times[5:, 0])
+                        elapsed[j, i] = time.perf_counter() - start
+                        busy[j] += time.process_time() - began
+                busy[1] += sum(map(processor_seconds, server))
+                here, there = 1e3 * np.median(elapsed, axis=1)
+                more = 1e3 * np.median(elapsed[1] - elapsed[0])
+                cpu = 1e3 * busy / steps
                 print(
                     f"{name}, {form.numbers} numbers: at home {here:.1f} ms a step, through the "
-                    f"server {there:.1f} ms, {more:.1f} ms more"
+                    f"server {there:.1f} ms, {more:.1f} ms more; processor time of all processes "
+                    f"{cpu[0]:.1f} ms and {cpu[1]:.1f} ms, {cpu[1] - cpu[0]:.1f} ms more"
                 )
         finally:
             supervisor.stop()

@@ -38,6 +38,13 @@ QUERIES = ("hidden states", "naive Bayes", "moments")
 PER_PERSON = 3
 
 
+SUMS = (
+    "SELECT count(*), sum(age), sum(cost), sum(bmi), sum(age * age), sum(age * cost), "
+    "sum(age * bmi), sum(cost * cost), sum(cost * bmi), sum(bmi * bmi) FROM {t} "
+    "AND age IS NOT NULL AND cost IS NOT NULL AND bmi IS NOT NULL"
+)
+
+
 def write(path: Path, rows: int, people: int) -> None:
     rng, batch, writer = np.random.default_rng(1), 1_000_000, None
     for first in range(0, rows, batch):
@@ -112,9 +119,7 @@ def hand(query: str, path: Path, unit: bool) -> tuple[Callable[[], object], Call
         "naive Bayes": "SELECT harm, region, kind, weapon, age, month, count(*) FROM {t} GROUP BY "
         "GROUPING SETS ((harm), (harm, region), (harm, kind), (harm, weapon), (harm, age), "
         "(harm, month))",
-        "moments": "SELECT count(*), sum(age), sum(cost), sum(bmi), sum(age * age), "
-        "sum(age * cost), sum(age * bmi), sum(cost * cost), sum(cost * bmi), sum(bmi * bmi) "
-        "FROM {t} AND age IS NOT NULL AND cost IS NOT NULL AND bmi IS NOT NULL",
+        "moments": SUMS,
     }[query].replace("{t}", table)
     return lambda: duckdb.sql("SELECT 1").fetchall(), lambda: duckdb.sql(sql).fetchall()
 

@@ -11,7 +11,7 @@ import pytest
 
 import tacit
 from tacit.cli import main
-from tests.postgres import postgres
+from tests.postgres import LEDGERS, postgres
 
 __all__ = ["postgres"]  # a fixture
 
@@ -20,6 +20,8 @@ os.environ.setdefault(
     "JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "jax")
 )
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+# Before any test starts a server of processes, which have the environment of its start.
+os.environ["PGPASSWORD"] = LEDGERS
 
 SMOKERS = {
     "smoker": np.array(["yes", "no", "no", "yes", "no", "no", "n/a", "no"]),

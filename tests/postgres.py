@@ -64,10 +64,8 @@ class Server:
             cursor.adbc_ingest(name, table, mode=mode)
 
     def ledger(self) -> str:
-        """The address of a ledger that is not made yet, in a database of its owner's."""
-        name = f"ledger{next(self._made)}"
-        self.run(f"CREATE DATABASE {name} OWNER tacit")
-        return f"postgresql://tacit@127.0.0.1:{self.port}/{name}#visits"
+        """The address of a ledger that is not made yet, in the database of its owner."""
+        return f"postgresql://tacit@127.0.0.1:{self.port}/ledgers#visits{next(self._made)}"
 
     def call(self, program: str, *options: str) -> None:
         command = [*_AS_OWNER, str(self.programs / program), "-D", str(self.folder / "data")]
@@ -79,7 +77,7 @@ class Server:
     def start(self, *options: str) -> None:
         listening = f"-p {self.port} -k {self.folder} -c listen_addresses=127.0.0.1"
         given = " ".join([listening, *options])
-        self.call("pg_ctl", "-w", "-l", str(self.folder / "log"), "-o", given, "start")
+        self.call("pg_ctl", "-w", "-t", "300", "-l", str(self.folder / "log"), "-o", given, "start")
 
     def stop(self, mode: str) -> None:
         """Stop as a crash would ("immediate"), or in order ("fast")."""
@@ -106,6 +104,7 @@ def running() -> Iterator[Server]:
     server.call("initdb", "-U", "postgres", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync", *hosts)
     server.start()
     server.run(f"CREATE ROLE tacit LOGIN PASSWORD '{LEDGERS}'")
+    server.run("CREATE DATABASE ledgers OWNER tacit")
     try:
         yield server
     finally:

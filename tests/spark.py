@@ -1,4 +1,4 @@
-"""Spark on this machine, on Debian's Java 17. Where one is missing, `make test-engines` installs it."""
+"""Spark on this machine, on Debian's Java 17: `make test-engines` installs what is missing."""
 
 from __future__ import annotations
 

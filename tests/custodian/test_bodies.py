@@ -64,7 +64,7 @@ def poor(tmp_path_factory):
 
 def refused(poor, verb, body, type_=JSON):
     """The status, after checking that the answer is one of Tacit's and comes at once."""
-    _, token, connection = poor
+    server, token, connection = poor
     began = time.monotonic()
     headers = {"Authorization": f"Bearer {token}", "Content-Type": type_}
     connection.request("POST", f"/api/v1/datasets/smokers/{verb}", body, headers)
@@ -73,7 +73,7 @@ def refused(poor, verb, body, type_=JSON):
     assert time.monotonic() - began < 30
     assert response.status < 500, answer
     assert b"Traceback" not in answer
-    assert b"/" not in answer.replace(b"application/", b"") or response.status == 200
+    assert str(server.path.parent).encode() not in answer
     facts = json.loads(answer)
     if response.status != 200:
         assert facts["message"].endswith(".")
@@ -103,6 +103,33 @@ def test_every_verb_has_an_example():
 def test_bodies_that_are_nearly_right(poor, verb, data):
     facts = changed(json.loads(encoded(GOOD[verb], JSON)), data)
     refused(poor, verb, json.dumps(facts).encode())
+
+
+@pytest.fixture(scope="module")
+def rich(tmp_path_factory):
+    """A server, and an account that has paid for a lease of many steps."""
+    path = write_smokers(tmp_path_factory.mktemp("rich"))
+    path.write_text(path.read_text().replace("port = 0", "port = 0\nrequests_per_minute = 1000000"))
+    with serving(path) as server:
+        token = server.token("ana")
+        wall = tacit.connect(f"{server.url}/smokers", token)
+        wall.prepay(plan(100), name="n").release(mean_of(1))
+        server.accounts.allow("ana", "smokers", tacit.Budget("1e-6"))
+        connection = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=60)
+        yield server, token, connection
+        connection.close()
+        # Nobody who asks strangely stops a data set, or pays for it.
+        assert len([e for e in server.ledger().entries() if e["kind"] == "charge"]) == 1
+        assert server.accounts.stopped("smokers") is None
+        server.accounts.allow("ana", "smokers", tacit.Budget(100, "1e-3"))
+        assert wall.release(COUNTS, tacit.Laplace("1e-7")).n == 400
+
+
+@FAST
+@given(verb=st.sampled_from(["step", "state", "prepay", "release"]), data=st.data())
+def test_bodies_about_a_lease_that_is_paid_for(rich, verb, data):
+    facts = changed(json.loads(encoded(GOOD[verb], JSON)), data)
+    refused(rich, verb, json.dumps(facts).encode())
 
 
 @FAST

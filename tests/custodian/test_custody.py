@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import sqlite3
 import stat
 import time
@@ -19,7 +20,9 @@ import tacit
 from tacit.cli import app
 from tacit.custodian.accounts import Accounts
 from tacit.custodian.custody import Custody, Limits, Policy
+from tacit.custodian.desk import Desk
 from tacit.custodian.messages import VERBS
+from tacit.spec.mechanisms import mechanism_to_dict
 from tests.custodian.serving import PEOPLE, serving, write_smokers
 from tests.custodian.test_serving import COUNTS, raw
 
@@ -243,20 +246,78 @@ def test_a_fault_after_the_charge_stops_the_data_set_until_its_custodian_looked(
             tacit_custody("resume", path, "smokers")
 
 
+def test_an_older_copy_of_the_ledger_is_noticed_by_certificates(tmp_path):
+    path, ledger = write_smokers(tmp_path), tmp_path / "smokers.ledger"
+    with serving(path) as server:
+        token = server.token("ana")
+        wall = tacit.connect(f"{server.url}/smokers", token)
+        first = wall.release(COUNTS, LAPLACE, name="first").certificate
+        (tmp_path / "backup").write_bytes(ledger.read_bytes())
+        second = wall.release(COUNTS, LAPLACE, name="second").certificate
+        for certificate in (first, second):
+            wall.verify(certificate)
+        ledger.write_bytes((tmp_path / "backup").read_bytes())  # under the server that runs
+        with pytest.raises(tacit.errors.LedgerError, match="ledger cannot be used now"):
+            wall.release(COUNTS, LAPLACE, name="third")
+    with serving(path) as server:
+        wall = tacit.connect(f"{server.url}/smokers", token)
+        wall.verify(first)
+        with pytest.raises(tacit.errors.LedgerError, match="does not hold entry"):
+            wall.verify(second)
+        with pytest.raises(tacit.errors.LedgerError, match="names no ledger"):
+            wall.verify(wall.rehearsal(9).release(COUNTS, LAPLACE).certificate)
+
+
+def test_a_worker_that_cannot_open_its_data_again_says_why(tmp_path):
+    with serving(write_smokers(tmp_path)) as server:
+        (tmp_path / "smokers.csv").rename(tmp_path / "away.csv")
+        for worker in server.children("worker"):
+            os.kill(worker, signal.SIGKILL)
+        assert "smokers.csv" in server.process.stdout.readline()
+        (tmp_path / "away.csv").rename(tmp_path / "smokers.csv")
+        assert server.wall("ana").release(COUNTS, LAPLACE).n == PEOPLE
+
+
+def test_a_desk_that_failed_answers_nothing_more(tmp_path):
+    """Until its process has ended: others may be waiting for their turn in it."""
+    (dataset,) = Custody.load(broken_parquet(tmp_path)).datasets
+    desk = Desk(dataset)
+    asker = {"account": "ana", "role": "analyst", "allowance": {"epsilon": "9", "delta": "0"}}
+    facts = {"query": COUNTS.to_dict(), "mechanism": mechanism_to_dict(LAPLACE)}
+    for name in ("it", "other"):
+        with pytest.raises(tacit.errors.StoppedError, match="withheld"):
+            desk.answer("release", asker, {"name": name, **facts})
+    with pytest.raises(tacit.errors.StoppedError):
+        desk.answer("units", asker, {})
+    assert desk.answer("describe", asker, {})["stopped"]
+    entries = tacit.Ledger(dataset.ledger).entries()
+    assert [entry["name"] for entry in entries if entry["kind"] == "charge"] == ["ana/it"]
+
+
 def test_a_question_that_takes_too_long_stops_the_data_set(tmp_path):
+    """Only where that may be because of the records: what is checked before is refused."""
     jax = pytest.importorskip("jax")
-    with serving(write_smokers(tmp_path, "limits = { seconds = 2, work = 100_000_000 }")) as server:
+    path = write_smokers(tmp_path, "limits = { seconds = 6, work = 100_000_000 }", epsilon=20)
+    with (tmp_path / "smokers.csv").open("a") as table:
+        table.write("yes,40\n" * 400_000)
+    with serving(path) as server:
         wall = server.wall("ana")
 
-        def slow(row, state):
-            return jax.lax.fori_loop(0, 900_000, lambda i, x: jax.numpy.sin(x), row)
+        def slow(row, state, rounds):
+            return jax.lax.fori_loop(0, rounds, lambda i, x: jax.numpy.sin(x), row)
 
-        query = tacit.queries.BoundedSum(slow, "age", size=1, clip=1.0)
-        with pytest.raises(tacit.errors.QueryError, match="checked within 2 seconds"):
-            wall.quote(query, tacit.Gaussian(1, 1e-6))
-        assert wall.release(COUNTS, LAPLACE).n == PEOPLE
+        def query(rounds):
+            return tacit.queries.BoundedSum(
+                lambda row, state: slow(row, state, rounds), "age", size=1, clip=1.0
+            )
+
+        for ask in (wall.quote, wall.release):
+            with pytest.raises(tacit.errors.QueryError, match="checked within 6 seconds"):
+                ask(query(900_000), tacit.Gaussian(1, 1e-6))
+        assert wall.release(COUNTS, LAPLACE).n == PEOPLE + 400_000
+        wall.quote(query(10_000), tacit.Gaussian(1, 1e-6))
         with pytest.raises(tacit.errors.StoppedError, match="withheld"):
-            wall.release(query, tacit.Gaussian(1, 1e-6), name="slow")
+            wall.release(query(10_000), tacit.Gaussian(1, 1e-6), name="slow")
         with pytest.raises(tacit.errors.StoppedError):
             wall.release(COUNTS, LAPLACE)
 

@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import random
 import re
 from copy import copy
 from html.parser import HTMLParser
@@ -417,3 +418,29 @@ def test_a_meter_and_a_chart_say_what_the_ledger_says(tmp_path):
     assert (bottom - points[-1][1]) / (bottom - top) == pytest.approx(0.75, abs=1e-3)
     tacit.Ledger(path).raise_budget(tacit.Budget(4), "more")
     assert views.meter(tacit.Ledger(path).entries()).percent == "37.5 %"
+
+
+def test_no_form_and_no_query_makes_it_fail(server, ana):
+    """Whatever is sent, a page or a refusal comes back, and the ledger stays as it is."""
+    before, rng = kinds(server), random.Random(7)
+    browser = officer(server)
+    secret, texts = browser.form, ["", "x", "ana", "smokers", HOSTILE, "\x00", "9" * 400, "1e999"]
+    texts += ["nan", "-1", "é" * 50, "../../etc/passwd", "approve", "%", "{{ 7 * 7 }}", "0" * 64]
+    keys = ["name", "dataset", "epsilon", "delta", "role", "days", "decision", "question"]
+    keys += ["account", "reason", "column", "noise", "units", "certificate"]
+    routes = [route for route in Pages(None).routes() if "sign" not in route.path]
+    answered = set()
+    for _ in range(300):
+        route = rng.choice(routes)
+        fields = {key: rng.choice(texts) for key in rng.sample(keys, 6)}
+        dataset = quote(rng.choice(["smokers", *texts]), safe="") or "smokers"
+        path = f"{route.path.replace('{dataset}', dataset)}?{urlencode(fields)}"
+        form = {**fields, "form": secret} if "POST" in route.methods else None
+        page = browser.send(path, form)
+        answered.add(page.status)
+        assert page.status in (200, 303, 400, 402, 403, 404, 503), (path, form, page.text)
+        assert "Traceback" not in page.text
+        assert HOSTILE not in page.text
+        assert ">49<" not in page.text  # no template of theirs is rendered
+    assert {200, 303, 400, 403} <= answered
+    assert kinds(server) == before

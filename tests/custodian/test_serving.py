@@ -96,6 +96,19 @@ def test_a_wall_far_away_answers_as_one_at_home(server, tmp_path):
         lambda wall: wall.release("smoker", tacit.Laplace(1)),
         lambda wall: wall.release(COUNTS, tacit.Laplace(1), name=" "),
         lambda wall: wall.prepay("plan"),
+        lambda wall: wall.prepay(
+            tacit.queries.Plan(tacit.queries.Steps(2, tacit.Exact()), delta=1e-6)
+        ),
+        lambda wall: wall.prepay(
+            tacit.queries.Plan(
+                tacit.queries.Steps(
+                    2,
+                    tacit.Gaussian(noise_multiplier=50.0),
+                    tacit.subsampling.WithoutReplacement(3, 5),
+                ),
+                delta=1e-6,
+            )
+        ),
         lambda wall: wall.prepay(plan()).release(COUNTS),
         lambda wall: wall.prepay(plan(), name="same") and wall.prepay(plan(2), name="same"),
         lambda wall: tacit.fit(MODEL, wall, tacit.Laplace(1), draws=-1),

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 import tacit
+from tacit.custodian.custody import Custody
+from tacit.custodian.supervisor import Supervisor
 from tests.custodian.serving import PEOPLE, serving, write_smokers
 from tests.custodian.test_serving import COUNTS
 
@@ -93,12 +95,34 @@ def test_each_process_has_its_own_user_and_files(tmp_path):
         assert opened(WORKER, data / "smokers.csv") == [str(data / "smokers.csv")]
 
 
+def make_and_close(custody):
+    made = Supervisor(custody)
+    for child in (made.web, *made.workers.values()):
+        for each in child.sockets:
+            each.close()
+
+
+@AS_ROOT
+def test_a_link_in_the_web_process_folder_gives_it_nothing(tmp_path):
+    """Whoever has that process can put links there, and the next start is root's."""
+    path = write_smokers(tmp_path)
+    path.write_text(path.read_text().replace("port = 0", f'port = 0\nuser = "{WEB}"'))
+    custody, web = Custody.load(path), tmp_path / "state" / "web"
+    make_and_close(custody)
+    (tmp_path / "smokers.ledger").write_text("the custodian's")
+    (web / "link").symlink_to(tmp_path / "smokers.ledger")
+    make_and_close(custody)
+    assert (tmp_path / "smokers.ledger").stat().st_uid == 0
+    assert (web / "link").lstat().st_uid == pwd.getpwnam(WEB).pw_uid
+    (web / "accounts.sqlite").unlink()
+    (web / "accounts.sqlite").symlink_to(tmp_path / "smokers.ledger")
+    with pytest.raises(tacit.errors.FileError, match="symbolic links"):
+        Supervisor(custody)
+
+
 def test_users_need_root(tmp_path, monkeypatch):
     path = write_smokers(tmp_path, 'user = "daemon"')
     monkeypatch.setattr(os, "getuid", lambda: 1000)
-    from tacit.custodian.custody import Custody
-    from tacit.custodian.supervisor import Supervisor
-
     with pytest.raises(tacit.errors.StudyError, match="started as root"):
         Supervisor(Custody.load(path))
     monkeypatch.setattr(os, "getuid", lambda: 0)

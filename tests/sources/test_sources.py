@@ -505,6 +505,14 @@ def test_different_ids_are_different_units(tmp_path):
         assert release.n == 5  # blanks at the end are trimmed, and only there
 
 
+def test_a_column_that_ignores_case_does_not_merge_levels():
+    engine = ibis.duckdb.connect()
+    engine.raw_sql("CREATE TABLE t (smoker TEXT COLLATE NOCASE)")
+    engine.raw_sql("INSERT INTO t VALUES ('yes'), ('YES'), ('Yes'), ('no')")
+    counts = exact(engine.table("t"), smoking(), tacit.queries.Counts("smoker"))
+    assert counts.tolist() == [1, 1, 2]
+
+
 def test_an_engine_that_ignores_case_does_not_merge_units():
     engine = ibis.duckdb.connect()
     engine.raw_sql("SET default_collation='nocase'")
@@ -788,6 +796,36 @@ def test_what_duckdb_reads_for_one_release_is_one_version():
         rows += [sum(int(group.rows.sum()) for group in snapshot.groups([["smoker"]]))]
     assert rows == [1, 1, 1]
     assert exact(con.table("t"), smoking(), QUERY_SMOKER).sum() == 10
+
+
+def test_what_a_lease_reads_of_duckdb_is_one_version():
+    """Columns that are asked for later are of the same rows."""
+    con = ibis.duckdb.connect()
+    con.raw_sql("CREATE TABLE t AS SELECT 0.5 AS x, 0.5 AS y FROM range(3)")
+    reals = tacit.Schema(tacit.Real("x", 0, 1), tacit.Real("y", 0, 1), neighbours="replace_one")
+    wall = tacit.Wall(con.table("t"), reals, budget=tacit.Budget(9, 1e-3), ledger=":memory:")
+    steps = tacit.queries.Steps(2, tacit.Gaussian(noise_multiplier=2.0))
+    lease = wall.prepay(tacit.queries.Plan(steps, delta=1e-6))
+    found = []
+    for name in ("x", "y"):
+        kernel, state = tacit.queries.Kernel("columns.values"), (np.zeros(1), np.zeros(1))
+        asked = tacit.queries.BoundedSum(kernel, name, size=1, clip=1, state=state)
+        found.append(lease.release(asked).n)
+        con.raw_sql("INSERT INTO t SELECT 1, 1 FROM range(5)")
+    assert found == [3, 3]
+    assert wall.n_units == 13
+
+
+def test_more_columns_than_one_grouping_takes_are_grouped_alone():
+    names = [f"x{i}" for i in range(40)]
+    table = pa.table({name: pa.array([0, 1, 1]) for name in names})
+    schema = tacit.Schema(*(tacit.Integer(n, 0, 1) for n in names), neighbours="add_remove")
+    query = tacit.queries.Counts([*names, (names[0], names[1])])
+    stored = ibis.duckdb.connect().create_table("t", table)
+    np.testing.assert_array_equal(exact(stored, schema, query), exact(table, schema, query))
+    with open_data(stored, schema).snapshot() as snapshot:
+        (group,) = snapshot.groups([names])
+    assert sorted(group.rows.tolist()) == [1, 2]
 
 
 def test_a_table_that_one_connection_alone_sees_is_refused():

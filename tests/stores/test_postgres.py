@@ -6,6 +6,7 @@ import pickle
 import random
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from tacit.datasets import write_demo
 from tacit.spec.errors import ReplacedError
 from tacit.wall.statistics.counts import CountsAnswer
 from tests.conftest import SMOKERS, smoking, without_note
+from tests.custodian.serving import serving, write_smokers
 from tests.postgres import LEDGERS
 
 pg = pytest.importorskip("tacit.stores.postgres", exc_type=tacit.errors.LedgerError)
@@ -31,19 +33,18 @@ def kinds(address):
 
 
 @pytest.fixture
-def ledger(postgres, monkeypatch):
-    monkeypatch.setenv("PGPASSWORD", LEDGERS)
+def ledger(postgres):
     return postgres.ledger()
 
 
-def database_of(address):
-    return address.split("#")[0].rsplit("/", 1)[1]
+def name_of(address):
+    return address.partition("#")[2]
 
 
 def run(postgres, address, statements):
-    """Statements of the server's owner, beside a ledger's back."""
-    given = ("SET search_path = visits", *statements.split(";"))
-    return postgres.run(*given, database=database_of(address))
+    """Statements of the server's owner, behind a ledger's back."""
+    given = (f"SET search_path = {name_of(address)}", *statements.split(";"))
+    return postgres.run(*given, database="ledgers")
 
 
 # The address
@@ -86,7 +87,7 @@ def test_no_secret_and_no_host_is_shown(postgres, ledger, monkeypatch):
     shown.append(json.dumps(tacit.Ledger(ledger).entries()))
     for address, password in (
         (ledger, "wrong"),
-        (ledger.replace("/ledger", "/none"), LEDGERS),
+        (ledger.replace("/ledgers", "/none"), LEDGERS),
         (ledger.replace(str(postgres.port), "1"), LEDGERS),
     ):
         monkeypatch.setenv("PGPASSWORD", password)
@@ -101,6 +102,26 @@ def test_no_secret_and_no_host_is_shown(postgres, ledger, monkeypatch):
         assert str(postgres.port) not in text
     with pytest.raises(TypeError, match="cannot be copied"):
         pickle.dumps(wall._ledger.store)
+
+
+def test_a_service_file_may_say_where_and_a_password_file_by_which_right(
+    postgres, ledger, tmp_path, monkeypatch
+):
+    services, passwords = tmp_path / "services", tmp_path / "passwords"
+    services.write_text(
+        f"[hospital]\nhost=127.0.0.1\nport={postgres.port}\nuser=tacit\ndbname=ledgers\n"
+    )
+    passwords.write_text(f"127.0.0.1:{postgres.port}:*:tacit:{LEDGERS}\n")
+    passwords.chmod(0o600)
+    monkeypatch.delenv("PGPASSWORD")
+    with pytest.raises(tacit.errors.LedgerError, match="cannot be reached"):
+        make_wall(ledger)
+    monkeypatch.setenv("PGSERVICEFILE", str(services))
+    monkeypatch.setenv("PGPASSFILE", str(passwords))
+    make_wall(f"postgresql:///?service=hospital#{name_of(ledger)}").release(
+        QUERY, tacit.Laplace("0.4")
+    )
+    assert kinds(ledger) == ["created", "charge"]
 
 
 # Changed behind its back
@@ -200,57 +221,55 @@ def test_a_lock_that_is_held_too_long_is_refused(postgres, ledger, monkeypatch):
 
 
 def test_ledgers_of_one_database_are_apart(ledger):
-    other = ledger.replace("#visits", "#staff")
+    other = f"{ledger}_staff"
     wall, staff = make_wall(ledger), make_wall(other)
     with wall._ledger.store.session("", write=True):
         staff.release(QUERY, tacit.Laplace(0.4))
     assert (str(wall.remaining.epsilon), str(staff.remaining.epsilon)) == ("1", "0.6")
-    assert not tacit.Ledger(ledger.replace("#visits", "#none")).store.exists()
+    assert not tacit.Ledger(f"{ledger}_none").store.exists()
+
+
+def _spend_five(wall):
+    for _ in range(5):
+        wall.release(QUERY, tacit.Laplace("0.01"))
 
 
 def test_a_fork_leaves_its_parents_connection_alone(ledger):
     wall = make_wall(ledger)
-    wall.release(QUERY, tacit.Laplace("0.1"))
-    for _ in range(3):
-        child = mp.get_context("fork").Process(
-            target=wall.release, args=(QUERY, tacit.Laplace("0.1"))
-        )
+    children = [mp.get_context("fork").Process(target=_spend_five, args=(wall,)) for _ in range(3)]
+    for child in children:
         child.start()
+    _spend_five(wall)
+    for child in children:
         child.join(60)
-        assert child.exitcode == 0
-        wall.release(QUERY, tacit.Laplace("0.1"))
-    assert str(wall.remaining.epsilon) == "0.3"
+    assert [child.exitcode for child in children] == [0] * 3
+    assert wall.remaining.epsilon == tacit.Budget("0.8").epsilon
 
 
 # Durable
 
 
-def test_a_charge_outlives_a_crash_of_the_server(postgres, ledger):
-    """Whatever the database says of commits; the wall that was open goes on."""
-    postgres.run(f"ALTER DATABASE {database_of(ledger)} SET synchronous_commit = off")
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_charge_outlives_a_crash_of_the_server(postgres, ledger, monkeypatch, waits):
+    """Whatever the database says of commits. The broken twin does not wait, and loses it."""
+    postgres.run("ALTER DATABASE ledgers SET synchronous_commit = off")
+    postgres.run("ALTER SYSTEM SET wal_writer_delay = '10s'", "SELECT pg_reload_conf()")
     wall = make_wall(ledger)
+    if not waits:
+        monkeypatch.setattr(pg, "_WRITE", pg._WRITE.replace("commit = on", "commit = off"))
+    time.sleep(0.5)  # until the writer of the log has heard of it, and written what there was
     mark = wall.release(QUERY, tacit.Laplace("0.1")).certificate.ledger
     postgres.stop("immediate")
     postgres.start()
-    tacit.Ledger(ledger).verify(mark)
-    wall.release(QUERY, tacit.Laplace("0.1"))
-    assert kinds(ledger) == ["created", "charge", "charge"]
-
-
-def test_a_commit_that_is_not_waited_for_is_lost_in_such_a_crash(postgres, ledger, monkeypatch):
-    """The broken twin of the test above."""
-    postgres.run("ALTER SYSTEM SET wal_writer_delay = '10s'")
-    postgres.run("SELECT pg_reload_conf()")
-    wall = make_wall(ledger)
-    monkeypatch.setattr(pg, "_WRITE", pg._WRITE.replace("commit = on", "commit = off"))
-    wall.release(QUERY, tacit.Laplace("0.1"))
-    postgres.stop("immediate")
-    postgres.start()
-    postgres.run("ALTER SYSTEM RESET wal_writer_delay")
-    postgres.run("SELECT pg_reload_conf()")
-    assert kinds(ledger) == ["created"]
-    with pytest.raises(tacit.errors.LedgerError, match="cut or rolled back"):
+    postgres.run("ALTER SYSTEM RESET wal_writer_delay", "SELECT pg_reload_conf()")
+    if waits:
+        tacit.Ledger(ledger).verify(mark)
         wall.release(QUERY, tacit.Laplace("0.1"))
+        assert kinds(ledger) == ["created", "charge", "charge"]
+    else:
+        assert kinds(ledger) == ["created"]
+        with pytest.raises(tacit.errors.LedgerError, match="cut or rolled back"):
+            wall.release(QUERY, tacit.Laplace("0.1"))
 
 
 @pytest.mark.parametrize("setting", ["fsync", "full_page_writes"])
@@ -268,16 +287,14 @@ def test_a_server_that_may_lose_what_it_confirms_is_refused(postgres, ledger, se
     assert kinds(ledger) == ["created", "charge"]
 
 
-def _end_connections(postgres, ledger):
-    name = database_of(ledger)
-    postgres.run(
-        f"SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = '{name}'"
-    )
+def _end_connections(postgres):
+    ours = "FROM pg_stat_activity WHERE datname = 'ledgers'"
+    postgres.run(f"SELECT pg_terminate_backend(pid, 5000) {ours}")
 
 
 def test_a_connection_that_was_dropped_while_idle_is_made_again(postgres, ledger):
     wall = make_wall(ledger)
-    _end_connections(postgres, ledger)
+    _end_connections(postgres)
     wall.release(QUERY, tacit.Laplace("0.1"))
     assert kinds(ledger) == ["created", "charge"]
 
@@ -292,7 +309,7 @@ def test_a_connection_that_is_lost_at_the_commit_reads_nothing(
     def lost(self):
         if written:
             commit(self)
-        _end_connections(postgres, ledger)
+        _end_connections(postgres)
         if written:
             self._connection.execute(b"SELECT 1")
         commit(self)
@@ -396,8 +413,8 @@ def test_walks_that_are_killed_are_answered_once_for_each_step(ledger, tmp_path)
 def test_who_may_only_read_sees_the_ledger_and_spends_nothing(postgres, ledger):
     make_wall(ledger)
     postgres.run(f"CREATE ROLE reader LOGIN PASSWORD '{LEDGERS}'")
-    run(postgres, ledger, "GRANT USAGE ON SCHEMA visits TO reader")
-    run(postgres, ledger, "GRANT SELECT ON ALL TABLES IN SCHEMA visits TO reader")
+    run(postgres, ledger, f"GRANT USAGE ON SCHEMA {name_of(ledger)} TO reader")
+    run(postgres, ledger, f"GRANT SELECT ON ALL TABLES IN SCHEMA {name_of(ledger)} TO reader")
     reading = ledger.replace("//tacit@", "//reader@")
     assert kinds(reading) == ["created"]
     with pytest.raises(tacit.errors.LedgerError, match=r"not writable for this user.*No data were"):
@@ -409,7 +426,7 @@ def test_a_schema_that_an_administrator_made_will_do(postgres, ledger):
     address = ledger.replace("//tacit@", "//owner@")
     with pytest.raises(tacit.errors.LedgerError, match="not writable for this user"):
         make_wall(address)
-    postgres.run("CREATE SCHEMA visits AUTHORIZATION owner", database=database_of(ledger))
+    postgres.run(f"CREATE SCHEMA {name_of(ledger)} AUTHORIZATION owner", database="ledgers")
     make_wall(address).release(QUERY, tacit.Laplace(0.1))
     assert kinds(address) == ["created", "charge"]
 
@@ -438,3 +455,45 @@ def test_a_study_names_its_ledger_by_its_address(ledger, run, tmp_path, monkeypa
     assert "raised" in shown
     assert "127.0.0.1" not in shown
     assert list(tmp_path.glob("*postgres*")) == []  # no file is named by an address
+
+
+def test_two_servers_share_a_ledger_and_its_password_is_the_workers_alone(
+    ledger, tmp_path, monkeypatch
+):
+    served = []
+    for name in ("first", "second"):
+        path = write_smokers(tmp_path / name, 'environment = ["PGPASSWORD"]', epsilon=1)
+        path.write_text(path.read_text().replace('"smokers.ledger"', f'"{ledger}"'))
+        served.append(path)
+    with serving(served[0]) as one, serving(served[1]) as two:
+        walls = [server.wall(name) for server, name in ((one, "ana"), (two, "bo"))]
+        walls[0].release(QUERY, tacit.Laplace("0.6"), name="x")
+        with pytest.raises(tacit.OverBudgetError):
+            walls[1].release(QUERY, tacit.Laplace("0.6"), name="x")
+        walls[1].release(QUERY, tacit.Laplace("0.4"), name="x")
+        assert one.ledger().verify().left.epsilon == 0
+        for server in (one, two):
+            (web,), (worker,) = server.children("web"), server.children("worker")
+            assert LEDGERS.encode() not in Path(f"/proc/{web}/environ").read_bytes()
+            assert LEDGERS.encode() in Path(f"/proc/{worker}/environ").read_bytes()
+        monkeypatch.setenv("PGPASSWORD", "wrong")
+    with pytest.raises(RuntimeError) as told, serving(served[0]):
+        pass
+    assert "check its address, user and password" in str(told.value)
+    assert "127.0.0.1" not in str(told.value)
+
+
+def test_who_holds_the_lock_and_is_silent_is_put_off(ledger, monkeypatch):
+    monkeypatch.setattr(pg, "_WRITE", pg._WRITE.replace("'60s'", "'300ms'"))
+    silent, wall = tacit.Ledger(ledger), make_wall(ledger)
+    silent.read()
+
+    def meanwhile():
+        with silent._transaction("") as session:
+            silent._advance(session)
+            silent._append(session, {"kind": "raised", "epsilon": "9", "delta": "0", "reason": "x"})
+            wall.release(QUERY, tacit.Laplace("0.4"))  # waits, and then goes on
+
+    with pytest.raises(tacit.errors.LedgerError, match="did not wait any longer"):
+        meanwhile()
+    assert kinds(ledger) == ["created", "charge"]

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 import tacit
+from tacit.cli.opening import opened
 from tacit.datasets import STUDY, hospital_incidents
 from tacit.study.file import Study, fit_release, release_analysis
 
@@ -135,6 +136,21 @@ def test_a_study_can_ask_for_a_draw_without_bounds(tmp_path):
     half = load(tmp_path, FREE.replace("[-inf, inf]", "[0, inf]"))
     with pytest.raises(tacit.errors.ModelError, match="not one of each"):
         release_analysis(half.analyses[0], tacit.Public(study.source, study.schema, seed=1))
+
+
+def test_a_study_names_its_workers(tmp_path, monkeypatch):
+    started = []
+    monkeypatch.setattr("tacit.sources.loaded.Workers", started.append)
+    here, there = (
+        load(tmp_path, FREE),
+        load(tmp_path, FREE.replace("\n\n[schema]", "\nworkers = 2\n\n[schema]")),
+    )
+    pd.DataFrame({"bmi": [20.0]}).to_csv(here.source, index=False)
+    assert (here.workers, there.workers) == (None, 2)
+    opened(here)
+    assert started == []
+    opened(there)
+    assert started == [2]
 
 
 def test_a_budget_is_written_without_a_name(tmp_path):

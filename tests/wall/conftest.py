@@ -2,13 +2,10 @@
 
 import pytest
 
-from tests.postgres import LEDGERS
-
 
 @pytest.fixture(params=["file", "postgresql"])
-def place(request, tmp_path, monkeypatch):
+def place(request, tmp_path):
     """The address of a ledger that is not made yet."""
     if request.param == "file":
         return tmp_path / "visits.ledger"
-    monkeypatch.setenv("PGPASSWORD", LEDGERS)
     return request.getfixturevalue("postgres").ledger()

@@ -220,24 +220,24 @@ def _spend(path, out):
             file.write(f"{release.certificate.ledger.entry}\n".encode())
 
 
-def test_processes_that_race_to_a_filter_s_cap_never_exceed_it(path, tmp_path):
-    make_wall(path, "gdp")
+def test_processes_that_race_to_a_filter_s_cap_never_exceed_it(place, tmp_path):
+    make_wall(place, "gdp")
     out = tmp_path / "released"
     out.touch()
     context = mp.get_context("forkserver")
     context.set_forkserver_preload(["tacit", "pytest"])
-    racers = [context.Process(target=_spend, args=(str(path), str(out))) for _ in range(3)]
+    racers = [context.Process(target=_spend, args=(str(place), str(out))) for _ in range(3)]
     for racer in racers:
         racer.start()
     for racer in racers:
         racer.join(120)
     assert [racer.exitcode for racer in racers] == [0] * 3
-    chain = tacit.Ledger(path).verify()
+    chain = tacit.Ledger(place).verify()
     limits = chain.adds_up.limits(chain.limit)
-    each = Decimal(charges(path)[0]["mu_squared"])
-    assert chain.spent.by_name["mu_squared"] == each * len(charges(path))  # exact decimals
-    assert len(charges(path)) == int(limits.by_name["mu_squared"] / each)  # to the last that fits
-    assert sorted(map(int, out.read_text().split())) == [e["entry"] for e in charges(path)]
+    each = Decimal(charges(place)[0]["mu_squared"])
+    assert chain.spent.by_name["mu_squared"] == each * len(charges(place))  # exact decimals
+    assert len(charges(place)) == int(limits.by_name["mu_squared"] / each)  # to the last that fits
+    assert sorted(map(int, out.read_text().split())) == [e["entry"] for e in charges(place)]
 
 
 # What releases record of themselves

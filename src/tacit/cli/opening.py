@@ -25,6 +25,7 @@ def opened(study: Study) -> tuple[Any, Any]:
     if study.wall is not None:
         return study.wall, study.wall.ledger
     terms = {"budget": study.budget, "ledger": study.ledger, "composition": study.composition}
+    terms["workers"] = study.workers
     return Wall(study.source, study.schema, **terms), Ledger(study.ledger)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import os
 import secrets
 import sqlite3
 from collections.abc import Iterator
@@ -78,7 +79,7 @@ class Accounts:
         """Make the file, for its owner's eyes alone, unless it is there."""
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self.path.touch(mode=0o600, exist_ok=True)
+            os.close(os.open(self.path, os.O_CREAT | os.O_NOFOLLOW, 0o600))
         except OSError as error:
             raise FileError(f"Cannot write {self.path}: {error.strerror}.") from None
         with self._session() as connection:

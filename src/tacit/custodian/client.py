@@ -29,6 +29,7 @@ from tacit.spec.budget import Amounts, Budget, Left, Spent
 from tacit.spec.certificate import Certificate, LedgerMark
 from tacit.spec.errors import (
     BudgetError,
+    LedgerError,
     OverBudgetError,
     QueryError,
     RemoteError,
@@ -259,6 +260,21 @@ class RemoteWall:
         if due.epsilon > epsilon or due.delta > delta:
             left = Left(max(epsilon, Decimal(0)), max(delta, Decimal(0)))
             raise OverBudgetError(str(due), f"{left} of your allowance")
+
+    def verify(self, certificate: Certificate) -> None:
+        """Check the server's ledger, and that the entry of a certificate is in it.
+
+        A ledger that was restored from an older copy does not hold what was charged since.
+        """
+        if certificate.ledger is None:
+            raise LedgerError(
+                "Expected the certificate of a private release: this names no ledger."
+            )
+        mark = certificate.ledger
+        facts = {"ledger": mark.ledger, "entry": mark.entry, "head": mark.head}
+        found = self.ask("verify", mark=facts)
+        if not found["holds"]:
+            raise LedgerError(str(found["why"]))
 
     def rehearsal(self, units: int, *, seed: int = 0) -> RehearsalWall:
         """A wall on this machine with synthetic rows, to try code before paying.

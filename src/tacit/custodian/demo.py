@@ -56,7 +56,8 @@ posterior = tacit.fit(model, wall, tacit.Laplace(0.5), name="harm")
 print(posterior.summary())
 print(posterior.certificate)
 
-Truth: 18 in 100 incidents did harm. Ctrl-C ends the server."""
+Truth: 18 in 100 incidents did harm. Pages for people are at {url}/: sign in with the token.
+Ctrl-C ends the server."""
 
 
 def simulated(folder: Path, port: int) -> tuple[Custody, str]:

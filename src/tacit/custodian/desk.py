@@ -14,7 +14,7 @@ import re
 import sys
 import threading
 from collections import OrderedDict, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from decimal import Decimal
 from typing import Any
@@ -27,6 +27,7 @@ from tacit.custodian.messages import VERBS, check_fields, release_to_facts
 from tacit.spec.budget import Budget, Left, Spent, round_up
 from tacit.spec.certificate import LedgerMark
 from tacit.spec.errors import (
+    BudgetError,
     LedgerError,
     NameTakenError,
     OverBudgetError,
@@ -37,7 +38,7 @@ from tacit.spec.errors import (
     StoppedError,
     TacitError,
 )
-from tacit.spec.mechanisms import mechanism_from_dict
+from tacit.spec.mechanisms import Exact, mechanism_from_dict
 from tacit.spec.plan import Plan
 from tacit.spec.programs import Program
 from tacit.spec.queries import Query, query_from_dict
@@ -46,7 +47,9 @@ from tacit.spec.wire import described, digest, from_json, plain, reading, to_jso
 from tacit.wall import Ledger, Wall
 from tacit.wall.answers import Answers
 from tacit.wall.steps.kept import KeptLease
+from tacit.wall.steps.plans import check_plan
 
+_OPEN = ("entry", "hash", "kind", "time", "epsilon", "delta")  # of an entry about others
 _LEASES = 32  # that are kept open
 _MOST_SHOWN = 4000  # letters of a question that waits for approval
 _FAULT = (
@@ -123,10 +126,23 @@ class Desk:
         self._latest: tuple[Any, BoundedSum] | None = None
         self.lock = threading.Lock()
         self.stopped = False
+        self._announce: Callable[[], None] = lambda: None
+        self._has_read = False
 
-    def answer(self, verb: str, asked_by: Mapping[str, Any], facts: Any) -> Any:
-        """The answer's facts; every refusal and every fault is a TacitError."""
+    def answer(
+        self,
+        verb: str,
+        asked_by: Mapping[str, Any],
+        facts: Any,
+        reading: Callable[[], None] = lambda: None,
+    ) -> Any:
+        """The answer's facts; every refusal and every fault is a TacitError.
+
+        `reading` is called before anything that may charge or read: what fails until then follows
+        from the question alone.
+        """
         name = None
+        self._announce, self._has_read = reading, False
         try:
             if verb not in VERBS:
                 raise QueryError(f"Unknown verb {verb[:40]!r}.")
@@ -147,6 +163,10 @@ class Desk:
         except Exception as error:  # noqa: BLE001 - whatever a library raises, it stays here
             raise self._fault(error, verb, name) from None
 
+    def _reads(self) -> None:
+        self._announce()
+        self._has_read = True
+
     def _fault(self, error: Exception, verb: str, name: str | None) -> TacitError:
         """What to say of a failure: nothing of what was read, and nothing more if it was read."""
         # For the custodian's journal. Only Tacit's own words: others may quote a cell.
@@ -155,7 +175,7 @@ class Desk:
         if isinstance(error, LedgerError):
             return LedgerError(_LEDGER)
         try:
-            paid = VERBS[verb].charged and name in self._ledger.read().claims
+            paid = self._has_read and name in self._ledger.read().claims
         except LedgerError:
             paid = True
         if paid:
@@ -199,6 +219,7 @@ class Desk:
         return asker.allowance.epsilon - spent.epsilon, asker.allowance.delta - spent.delta
 
     def units(self, asker: Asker) -> dict[str, Any]:
+        self._reads()
         return {"units": self._wall.n_units}
 
     def quote(self, asker: Asker, query: Any, mechanism: Any) -> dict[str, Any]:
@@ -207,7 +228,7 @@ class Desk:
         return {"cost": quote.cost.texts, "noise": [plain(law) for law in quote.noise]}
 
     def price(self, asker: Asker, plan: Any) -> dict[str, Any]:
-        return {"cost": self._cost(Plan.from_dict(plan)).texts}
+        return {"cost": self._cost(self._checked_plan(plan)).texts}
 
     def ledger(self, asker: Asker) -> dict[str, Any]:
         """What a study's price depends on. Names of other accounts are theirs."""
@@ -246,16 +267,18 @@ class Desk:
     def charges(self, asker: Asker) -> dict[str, Any]:
         """The entries of the ledger: of other accounts without what they asked, and as what."""
         mine, all_ = asker.name(""), asker.role == "custodian"
-        entries = self._ledger.entries()
-        for entry in entries:
-            if all_ or str(entry.get("name", "")).startswith(mine):
-                continue
-            if entry["kind"] == "charge":
-                entry |= {"name": None, "question": "", "event": {}}
-            elif entry["kind"] not in ("created", "raised", "schema"):
-                for private in {"name", "question", "by", "reason"} & set(entry):
-                    del entry[private]
-        return {"entries": entries}
+        open_ = {*_OPEN, *self._ledger.read().spent.by_name}
+
+        def told(entry: dict[str, Any]) -> dict[str, Any]:
+            own = str(entry.get("name", "")).startswith(mine)
+            if all_ or own or entry["kind"] in ("created", "raised", "schema"):
+                return entry
+            # No nonce and no digest: with these, a guess at what was asked or answered is checked.
+            hidden: dict[str, Any] = {"name": None, "question": "", "event": {}}
+            rest = {key: value for key, value in entry.items() if key in open_}
+            return rest | (hidden if entry["kind"] == "charge" else {})
+
+        return {"entries": [told(entry) for entry in self._ledger.entries()]}
 
     def stored(self, asker: Asker, name: str) -> dict[str, Any]:
         """What was answered under a name; a custodian names the account too."""
@@ -276,26 +299,26 @@ class Desk:
         cost = self._wall.quote(asked, noise).cost
         assert cost is not None
         self._allow(asker, name, cost, [asked.to_dict(), mechanism])
+        self._reads()
         return release_to_facts(self._wall.release(asked, noise, name=asker.name(name)))
 
     def prepay(self, asker: Asker, name: str, plan: Any) -> dict[str, Any]:
-        asked = Plan.from_dict(plan)
-        numbers = max(steps.numbers for steps in asked.steps)
-        if numbers > self.offer.limits.numbers:
-            raise QueryError(
-                f"Expected at most {self.offer.limits.numbers} numbers in a step, got {numbers}. "
-                "Nothing was read or spent."
-            )
+        asked = self._checked_plan(plan)
         self._allow(asker, name, self._cost(asked), asked.to_dict())
+        self._reads()
         lease = self._opened(asker.name(name), asked)
         return {"certificate": lease.certificate.to_dict()}
 
     def step(self, asker: Asker, name: str, step: Any, query: Any) -> dict[str, Any]:
-        asked, lease = self._again(query), self._lease(asker, name)
+        asked = self._again(query)
+        self._reads()
+        lease = self._lease(asker, name)
         lease.seek(step)
         return release_to_facts(lease.release(asked))
 
     def state(self, asker: Asker, name: str, step: Any, since: Any, facts: Any) -> dict[str, Any]:
+        to_json(facts)  # what cannot be written down is refused before anything is read
+        self._reads()
         lease = self._lease(asker, name)
         lease.seek(step)
         lease.keep_state(facts, since=since)
@@ -319,6 +342,20 @@ class Desk:
             self._leases.popitem(last=False)
         return lease
 
+    def _checked_plan(self, facts: Any) -> Plan:
+        """A plan that this data set answers, within what one question may use."""
+        plan = Plan.from_dict(facts)
+        check_plan(plan, self.offer.schema, self._answers)
+        if any(isinstance(steps.mechanism, Exact) for steps in plan.steps):
+            raise BudgetError("Exact() adds no noise: only tacit.Public accepts it.")
+        numbers = max(steps.numbers for steps in plan.steps)
+        if numbers > self.offer.limits.numbers:
+            raise QueryError(
+                f"Expected at most {self.offer.limits.numbers} numbers in a step, got {numbers}. "
+                "Nothing was read or spent."
+            )
+        return plan
+
     def _cost(self, plan: Plan) -> Budget:
         spent, _ = plan_epsilon(plan, self.offer.schema.neighbours)
         return Budget(round_up(max(spent, 1e-9)), plan.delta)
@@ -336,7 +373,7 @@ class Desk:
                 "custodian. Nothing was read or spent."
             )
         most = self.offer.policy.largest_epsilon
-        asked = digest([asker.account, question, cost.texts])
+        asked = digest([asker.name(name), question, cost.texts])  # a name is charged once
         if most is not None and cost.epsilon > most and asked not in chain.approved:
             raise _beyond(cost, most, asked, question)
         epsilon, delta = self._allowance_left(asker)
@@ -387,8 +424,8 @@ class Desk:
 def _beyond(cost: Budget, most: Decimal, question: str, facts: Any) -> PolicyError:
     error = PolicyError(
         f"Expected at most epsilon {most} for one question, got {cost.epsilon}: the custodian can "
-        f"see it now as question {question[:12]} and may approve it at this price; then ask again. "
-        "Nothing was read or spent."
+        f"see it now as question {question[:12]} and may approve it at this price; then ask again "
+        "under the same name. Nothing was read or spent."
     )
     # What the custodian decides on, beside the price.
     text = to_json(described(facts))[:_MOST_SHOWN]

@@ -17,6 +17,9 @@ from tacit.spec.release import Release
 from tacit.spec.schema import Schema
 from tacit.spec.wire import from_bytes, from_json, to_bytes, to_json
 
+# Frames of a worker: it begins to check a request; it is about to read, and waits for a word.
+BEGUN, READING, GO = b"begun", b"reading", b"go"
+CHECKING = 120.0  # seconds for what comes before reading, at most
 JSON, BYTES = "application/json", "application/vnd.tacit"
 VERSION = "v1"
 _MOST_NAME = 200  # letters
@@ -71,6 +74,7 @@ VERBS: Mapping[str, Verb] = {
     "state": Verb(
         "Store a method's public state in place of the answers before a step.",
         {"name": _NAME, "step": _STEP, "since": _STEP, "facts": _FACTS},
+        charged=True,
     ),
     "ledger": Verb("What is charged so far, and the names of this account."),
     "charges": Verb("The entries of the ledger: of other accounts without what they asked."),

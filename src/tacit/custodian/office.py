@@ -21,6 +21,9 @@ from tacit.custodian.accounts import Account, Accounts, Request
 from tacit.custodian.custody import Counter, Offer
 from tacit.custodian.messages import (
     BYTES,
+    CHECKING,
+    GO,
+    READING,
     STATUS,
     VERBS,
     decoded,
@@ -69,6 +72,7 @@ class Office:
         self.rate = Rate(counter.requests_per_minute)
         self.failures = Rate(60)  # tokens that were wrong, by address
         self._sockets = counter.sockets
+        self._unwritten: set[str] = set()  # stopped, where that could not be written down
 
     def account(self, authorization: str) -> Account | None:
         """Whose token an Authorization header has."""
@@ -97,6 +101,7 @@ class Office:
     def ask(self, account: Account, dataset: str, verb: str, **facts: Any) -> Any:
         """Ask for facts from inside the web process, for its pages; refusals are raised."""
         reply = self.reply(account, dataset, verb, encoded(facts, BYTES), BYTES, BYTES)
+        time.sleep(reply.wait)
         found = decoded(reply.body, BYTES)
         if reply.status != 200:
             raise error_from_facts(found)
@@ -107,9 +112,12 @@ class Office:
     ) -> Reply:
         """Pass a request on to the worker of its data set, and what it says back."""
         header: dict[str, Any] = {"error": None, "name": None}
+        asker = self._may_ask(account, dataset)
         try:
-            header, answer = self._passed(account, dataset, verb, body, type_, accept)
+            header, answer = self._passed(account, asker, dataset, verb, body, type_, accept)
             status = 200 if header["error"] is None else STATUS.get(header["error"], 400)
+        except FileError:  # of the accounts: with their path and what SQLite says
+            raise
         except TacitError as error:
             header["error"] = type(error).__name__
             status, answer = (
@@ -118,13 +126,25 @@ class Office:
             )
         self.audit.write(account.name, dataset, verb, header["name"], header["error"] or "ok")
         reply = Reply(status, answer)
-        every = self.offers[dataset].policy.answer_every if dataset in self.offers else 0
-        return reply if not (every and VERBS[verb].charged) else _in_slot(reply, every)
+        # What is free waits too: behind what is not, it would tell when that was done.
+        every = 0 if asker is None else self.offers[dataset].policy.answer_every
+        return _in_slot(reply, every) if every else reply
+
+    def most(self, account: Account, dataset: str) -> int:
+        """The bytes that a body may have: for a data set that an account may not ask, the least."""
+        offer = self.offers[dataset] if self._may_ask(account, dataset) is not None else None
+        return 2**20 * (1 if offer is None else offer.limits.body)
 
     def _passed(
-        self, account: Account, dataset: str, verb: str, body: bytes, type_: str, accept: str
+        self,
+        account: Account,
+        asker: dict[str, Any] | None,
+        dataset: str,
+        verb: str,
+        body: bytes,
+        type_: str,
+        accept: str,
     ) -> tuple[dict[str, Any], bytes]:
-        asker = self._may_ask(account, dataset)
         if asker is None:
             raise PolicyError(
                 f"There is no data set {dataset[:40]!r} for the account {account.name!r}. "
@@ -133,7 +153,7 @@ class Office:
         envelope = {"verb": verb, "asker": asker, "type": type_, "accept": accept}
         header, answer = self._worker(dataset, verb, json.dumps(envelope).encode(), body)
         if header.get("stop"):
-            self.accounts.stop(dataset, f"a fault in {verb!r} of {account.name}")
+            self._stop(dataset, f"a fault in {verb!r} of {account.name}")
         if header["error"] == "PolicyError" and "question" in header:
             self.accounts.ask(_request(header, account, dataset))
         return header, answer
@@ -143,15 +163,14 @@ class Office:
     ) -> tuple[dict[str, Any], bytes]:
         """Ask the worker; again if it was killed, since nothing of its answer has left it.
 
-        One that ends again and again under a question, or after its time is over, stops the data
-        set: that may be because of a record, and would tell of it every time.
+        One that ends again and again under a question while it reads, or after its time is over,
+        stops the data set: that may be because of a record, and would tell of it every time.
         """
         limits, patience = self.offers[dataset].limits, time.monotonic() + _QUEUE
+        read = False
         for _ in range(_DEATHS):
-            begun = None
+            begun, seconds = None, min(limits.seconds, CHECKING)
             while begun is None:
-                if VERBS[verb].charged and self.accounts.stopped(dataset) is not None:
-                    raise StoppedError(_STOPPED.format(repr(dataset)))
                 try:
                     with socket.socket(socket.AF_UNIX) as connection:
                         connection.settimeout(_QUEUE)
@@ -160,26 +179,46 @@ class Office:
                         receive(connection)
                         begun = time.monotonic()
                         connection.settimeout(limits.seconds + 60.0)
-                        header = json.loads(receive(connection))
-                        return header, bytes(receive(connection))
+                        frame = receive(connection)
+                        if frame == READING:
+                            # Not before: it may have waited while another was stopped.
+                            self._check_stopped(dataset)
+                            read, begun, seconds = True, time.monotonic(), limits.seconds
+                            send(connection, GO)
+                            frame = receive(connection)
+                        return json.loads(frame), bytes(receive(connection))
                 except TimeoutError:
                     if begun is None:
                         raise LedgerError(_BUSY) from None
                 except ConnectionError:  # died before it worked on this, or while it did
                     if begun is None and time.monotonic() > patience:
                         raise LedgerError(_BUSY) from None
-                    time.sleep(0.05)
-            if time.monotonic() - begun > limits.seconds - 1:
+                    if begun is None:
+                        time.sleep(0.05)
+                        if VERBS[verb].charged:
+                            self._check_stopped(dataset)
+                except OSError:  # no more files can be opened, say
+                    raise LedgerError(_BUSY) from None
+            if time.monotonic() - begun > seconds - 1:
                 break
-        if not VERBS[verb].charged:
+        if not read:
             raise QueryError(
-                f"Expected a question that is checked within {limits.seconds} seconds and the "
-                "memory of the server. Nothing was read or spent."
+                f"Expected a question that is checked within {min(limits.seconds, CHECKING):g} "
+                "seconds and the memory of the server. Nothing was read or spent."
             )
-        self.accounts.stop(dataset, f"a {verb!r} that took too long, or ended the worker")
+        self._stop(dataset, f"a {verb!r} that took too long, or ended the worker")
         raise StoppedError(
             f"The answer is withheld: the machine failed. {_STOPPED.format(repr(dataset))}"
         )
+
+    def _stop(self, dataset: str, reason: str) -> None:
+        self._unwritten.add(dataset)
+        self.accounts.stop(dataset, reason)
+        self._unwritten.discard(dataset)
+
+    def _check_stopped(self, dataset: str) -> None:
+        if dataset in self._unwritten or self.accounts.stopped(dataset) is not None:
+            raise StoppedError(_STOPPED.format(repr(dataset)))
 
 
 def _in_slot(reply: Reply, every: float) -> Reply:
@@ -220,12 +259,6 @@ class Rate:
             if len(self._left) > 10_000:  # whose buckets are full need not be remembered
                 self._left = dict(list(self._left.items())[5_000:])
             return left >= 1
-
-    def exhausted(self, who: str) -> bool:
-        """Whether there is none left."""
-        with self._lock:
-            left, since = self._left.get(who, (self._most, 0.0))
-            return left + (time.monotonic() - since) * self._second < 1
 
 
 class Audit:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -17,9 +19,9 @@ from tacit.custodian.messages import BYTES, JSON, VERBS, VERSION, encoded, error
 from tacit.custodian.office import Office
 from tacit.custodian.openapi import description
 from tacit.custodian.pages.routes import Pages
-from tacit.spec.errors import PolicyError, QueryError, RemoteError, TacitError
+from tacit.spec.errors import FileError, PolicyError, QueryError, RemoteError, TacitError
 
-_TOGETHER = 256  # requests that are worked on, or wait for a worker
+_TOGETHER, _OF_ONE = 256, 16  # requests that are worked on or wait, and those of one account
 _BODY_SECONDS = 60.0  # for a body to arrive
 _HEADERS = {
     "cache-control": "no-store",
@@ -44,7 +46,12 @@ def application(office: Office) -> Starlette:
     """The whole application: what does not exist, or fails, says no more than that."""
     return Starlette(
         routes=[*api_routes(office), *Pages(office).routes()],
-        exception_handlers={404: _not_found, 405: _not_allowed, Exception: _failed},
+        exception_handlers={
+            404: _not_found,
+            405: _not_allowed,
+            FileError: _unavailable,
+            Exception: _failed,
+        },
     )
 
 
@@ -61,7 +68,7 @@ class _Api:
         self._office = office
         # Threads wait for workers, which answer one question at a time.
         self._pool = ThreadPoolExecutor(_TOGETHER)
-        self._waiting = 0
+        self._waiting: Counter[str] = Counter()
         self._description = json.dumps(description()).encode()
 
     async def openapi(self, request: Request) -> Response:
@@ -92,19 +99,19 @@ class _Api:
         dataset, verb = request.path_params["dataset"], request.path_params["verb"]
         if verb not in VERBS:
             raise _Refused(404, QueryError(f"There is no {verb[:40]!r} in this API."))
-        if self._waiting >= _TOGETHER:
+        if self._waiting.total() >= _TOGETHER or self._waiting[account.name] >= _OF_ONE:
             raise _busy("Too many requests at once")
         type_ = request.headers.get("content-type", JSON).partition(";")[0].strip().lower()
         if type_ not in (JSON, BYTES):
             raise _Refused(415, QueryError(f"Expected a body of type {JSON} or {BYTES}."))
-        self._waiting += 1
+        self._waiting[account.name] += 1
         try:
-            body = await self._body(request, dataset)
+            body = await self._body(request, self._office.most(account, dataset))
             arguments = account, dataset, verb, body, type_, accept
             loop = asyncio.get_running_loop()
             reply = await loop.run_in_executor(self._pool, self._office.reply, *arguments)
         finally:
-            self._waiting -= 1
+            self._waiting[account.name] -= 1
         if reply.wait:
             await asyncio.sleep(reply.wait)
         slot = {"tacit-slot": reply.slot} if reply.slot else {}
@@ -112,12 +119,11 @@ class _Api:
 
     def _account(self, request: Request) -> Account:
         """Who asks, by a token; after many wrong ones an address waits."""
-        address = request.client.host if request.client else ""
-        if self._office.failures.exhausted(address):
-            raise _busy("Too many wrong tokens from this address")
         account = self._office.account(request.headers.get("authorization", ""))
         if account is None:
-            self._office.failures.allows(address)
+            address = request.client.host if request.client else ""
+            if not self._office.failures.allows(address):
+                raise _busy("Too many wrong tokens from this address")
             words = "Expected a valid token: it is wrong, expired or revoked. Ask the custodian."
             challenge = {"www-authenticate": "Bearer"}
             raise _Refused(401, PolicyError(words), **challenge)
@@ -125,9 +131,7 @@ class _Api:
             raise _busy("Too many requests of this account")
         return account
 
-    async def _body(self, request: Request, dataset: str) -> bytes:
-        offer = self._office.offers.get(dataset)
-        most = 2**20 * (1 if offer is None else offer.limits.body)
+    async def _body(self, request: Request, most: int) -> bytes:
         parts, size = [], 0
         try:
             async with asyncio.timeout(_BODY_SECONDS):
@@ -166,6 +170,13 @@ async def _not_allowed(request: Request, error: Any) -> Response:
     return _refusal(_Refused(405, QueryError(words), **headers), JSON)
 
 
+async def _unavailable(request: Request, error: Exception) -> Response:
+    words = "The server cannot use its accounts now. Ask again later under the same name."
+    return _refusal(_Refused(503, RemoteError(words)), JSON)
+
+
 async def _failed(request: Request, error: Exception) -> Response:
+    # For the custodian's journal, without its words: they may be an account's question.
+    print(f"a fault of the server: {type(error).__name__}", file=sys.stderr, flush=True)  # noqa: T201
     words = "The server failed on this request. Ask again under the same name, which is paid once."
     return _refusal(_Refused(500, RemoteError(words)), JSON)

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -97,6 +98,22 @@ class Child:
         if "error" in said:
             raise RemoteError(f"{self.name}: {said['error']}")
 
+    def last_words(self) -> None:
+        """Pass on why it ended, if it said so, and close what is left of it."""
+        process = self.process
+        assert process is not None
+        assert process.stdout is not None
+        assert process.stdin is not None
+        handle = process.stdout.fileno()
+        os.set_blocking(handle, False)  # processes that it started may still hold the other end
+        with suppress(BlockingIOError, ValueError):
+            for line in os.read(handle, 65_536).splitlines():
+                if "error" in (said := json.loads(line)):
+                    print(f"{self.name}: {said['error']}", file=sys.stderr, flush=True)  # noqa: T201
+        process.stdout.close()
+        with suppress(BrokenPipeError):
+            process.stdin.close()
+
     def stop(self) -> None:
         if self.process is not None:
             self.process.terminate()
@@ -123,19 +140,19 @@ class Supervisor:
                 pwd.getpwnam(user)
             except (KeyError, TypeError):
                 raise StudyError(f"There is no user {str(user)[:80]!r} on this machine.") from None
-        secrets = {name for each in custody.datasets for name in each.environment}
-        for name in sorted(secrets - set(os.environ)):
+        variables = [name for each in custody.datasets for name in each.environment]
+        for name in sorted(set(variables) - set(os.environ)):
             raise StudyError(f"Expected the environment variable {name} of custody.toml to be set.")
         self._folders()
         self.listening = _listen(custody.host, custody.port)
         workers = [self._worker(each) for each in custody.datasets]
-        sockets = {each.name: str(self._socket_path(each.name)) for each in custody.datasets}
+        sockets = {each.name: self._socket_path(each.name).name for each in custody.datasets}
         self.web = Child(
             "the web process",
             "tacit.custodian.web",
             custody.for_web(sockets),
             (self.listening,),
-            self._environment((), secrets, self.custody.user),
+            self._environment((), self.custody.user),
             custody.user,
         )
         self.workers = {each.name: each for each in workers}
@@ -155,7 +172,7 @@ class Supervisor:
             os.chmod(web, 0o700)
             if self.custody.user is not None:
                 for path in (web, *web.iterdir()):
-                    shutil.chown(path, self.custody.user)
+                    _give(path, self.custody.user)
         except OSError as error:
             raise FileError(f"Cannot write to {folder}: {error.strerror}.") from None
 
@@ -176,25 +193,22 @@ class Supervisor:
             os.close(here)
             os.umask(before)
         if self.custody.user is not None:
-            shutil.chown(path, self.custody.user)
+            _give(path, self.custody.user)
         listening.listen(1024)
         return Child(
             dataset.name,
             "tacit.custodian.worker",
             dataset.for_worker(),
             (listening,),
-            self._environment(dataset.environment, set(), dataset.user),
+            self._environment(dataset.environment, dataset.user),
             dataset.user,
         )
 
-    def _environment(
-        self, names: tuple[str, ...], without: set[str], user: str | None
-    ) -> dict[str, str]:
+    def _environment(self, names: tuple[str, ...], user: str | None) -> dict[str, str]:
         given = {
             key: value
             for key, value in os.environ.items()
-            if (key in _COMMON or key.startswith(_COMMON_PREFIXES) or key in names)
-            and key not in without
+            if key in _COMMON or key.startswith(_COMMON_PREFIXES) or key in names
         }
         if user is None:
             own = ("HOME", "XDG_CACHE_HOME")
@@ -232,6 +246,7 @@ class Supervisor:
 
     def _keep(self, child: Child) -> None:
         if child.process is not None and child.process.poll() is not None:
+            child.last_words()
             child.process = None
             child.died += 1
             child.again = time.monotonic() + min(_LATER, _SOON * 2 ** min(child.died - 1, 10))
@@ -247,6 +262,11 @@ class Supervisor:
         for child in (self.web, *self.workers.values()):
             child.stop()
         self.listening.close()
+
+
+def _give(path: Path, user: str) -> None:
+    """Make it a user's; of a link only the link, which its user may have put there."""
+    os.chown(path, pwd.getpwnam(user).pw_uid, -1, follow_symlinks=False)
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -13,11 +13,16 @@ import signal
 import socket
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from tacit.custodian.custody import DataSet, Limits
 from tacit.custodian.desk import Desk
 from tacit.custodian.messages import (
+    BEGUN,
+    CHECKING,
+    GO,
+    READING,
     decoded,
     encoded,
     error_to_facts,
@@ -25,8 +30,6 @@ from tacit.custodian.messages import (
     send,
 )
 from tacit.spec.errors import QueryError, StoppedError, TacitError
-
-BEGUN = b"begun"  # sent before a request is worked on: the machine's time counts from here
 
 
 def main() -> None:
@@ -70,11 +73,18 @@ def _serve(desk: Desk, connection: socket.socket, limits: Limits) -> None:
         with connection:
             envelope = json.loads(receive(connection))
             body = receive(connection, limits.body * 2**20)
+
+            def reading() -> None:
+                signal.setitimer(signal.ITIMER_REAL, limits.seconds)
+                send(connection, READING)
+                if receive(connection) != GO:  # the data set was stopped while this waited
+                    raise ConnectionError("no go")
+
             with desk.lock:
                 send(connection, BEGUN)
-                signal.setitimer(signal.ITIMER_REAL, limits.seconds)
+                signal.setitimer(signal.ITIMER_REAL, min(limits.seconds, CHECKING))
                 try:
-                    header, answer = answered(desk, envelope, body)
+                    header, answer = answered(desk, envelope, body, reading)
                 finally:
                     signal.setitimer(signal.ITIMER_REAL, 0)
             try:
@@ -86,15 +96,17 @@ def _serve(desk: Desk, connection: socket.socket, limits: Limits) -> None:
         pass  # the answer is stored, and is given to who asks again
 
 
-def answered(desk: Desk, envelope: dict[str, Any], body: bytearray) -> tuple[dict[str, Any], bytes]:
+def answered(
+    desk: Desk, envelope: dict[str, Any], body: bytearray, reading: Callable[[], None]
+) -> tuple[dict[str, Any], bytes]:
     """What goes back: a header for the web process, and the body of the answer."""
     header: dict[str, Any] = {"error": None, "name": None}
     facts: Any
     try:
-        asked = decoded(body, envelope["type"])
+        asked = _decoded(body, envelope["type"])
         if isinstance(asked, dict) and isinstance(asked.get("name"), str):
             header["name"] = asked["name"][:200]
-        facts = desk.answer(envelope["verb"], envelope["asker"], asked)
+        facts = desk.answer(envelope["verb"], envelope["asker"], asked, reading)
     except TacitError as error:
         facts = error_to_facts(error)
         header["error"] = facts["error"]
@@ -110,6 +122,15 @@ def answered(desk: Desk, envelope: dict[str, Any], body: bytearray) -> tuple[dic
         refusal = QueryError("Expected a question whose answer can be written down.")
         header["error"] = "QueryError"
         return header, encoded(error_to_facts(refusal), envelope["accept"])
+
+
+def _decoded(body: bytearray, type_: str) -> Any:
+    try:
+        return decoded(body, type_)
+    except TacitError:
+        raise
+    except Exception:  # noqa: BLE001 - nothing was read, so whatever it is tells nothing
+        raise QueryError("Expected a body as Tacit writes it. No budget was spent.") from None
 
 
 if __name__ == "__main__":

@@ -7,7 +7,11 @@ after a change to a helper, delete `__pycache__`. The contract test fails on sta
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import numba
@@ -43,3 +47,20 @@ def reassociated(function: Callable[..., Any]) -> Any:
     wherever it stands. Neither flag assumes that numbers are finite.
     """
     return compiled(function, fastmath={"reassoc", "contract"})
+
+
+def with_kernel(loop: Any, kernel: Any, helpers: str) -> Any:
+    """A copy of a loop in which the name `kernel` is this kernel: called by address it costs more.
+
+    Numba's cache knows code by its name and its own file. So the copy's name tells its kernel, and
+    has a digest of the other files that it is compiled from: those of kernels, and `helpers`.
+    """
+    own = FunctionType(loop.__code__, {**loop.__globals__, "kernel": kernel}, loop.__name__)
+    own.__qualname__ = f"{loop.__name__}.{kernel.__module__}.{kernel.__name__}.{_digest(helpers)}"
+    return own
+
+
+@cache
+def _digest(helpers: str) -> str:
+    files = [Path(helpers), *sorted(Path(__file__).parent.glob("*.py"))]
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]

@@ -61,8 +61,8 @@ class Price:
         """How much any odds can change: e^epsilon."""
         return plainly(math.exp(min(float(self.epsilon), 700.0)), bound=True)
 
-    def meaning(self) -> list[str]:
-        """Return what this price means for one unit, in plain sentences."""
+    def meaning(self, of: str = "all results of this report together") -> list[str]:
+        """Return what the price of something means for one unit, in plain sentences."""
         who, one = self.who, f"one {self.who}"
         if self.schema.neighbours == "replace_one":
             rows = "this row" if who == "row" else f"the rows of this {who}"
@@ -83,7 +83,7 @@ class Price:
                 f"or {_chance(float(self.delta))}."
             )
         return [
-            f"Epsilon is {self.text} for all results of this report together. {compared}: what is "
+            f"Epsilon is {self.text} for {of}. {compared}: what is "
             f"published here is at most e^epsilon = {self.factor} times as likely {likely}, "
             f"whatever the rest of the data are. So {odds} by at most that factor, however clever "
             f"the reader and whatever else they know.{but}",

@@ -9,9 +9,9 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-import numba
 import numpy as np
 
+from tacit.compile_cache import cached
 from tacit.sources.documents import Documents
 from tacit.sources.rows import Rows
 from tacit.sources.storage import forget
@@ -45,7 +45,7 @@ def _of_units(*parts: tuple[np.ndarray, np.ndarray]) -> str:
     return sums.tobytes().hex()
 
 
-@numba.njit(cache=True, nogil=True)
+@cached(nogil=True)
 def _add(words, starts, total):
     for unit in range(starts.size - 1):
         for lane in range(total.size):

@@ -234,7 +234,8 @@ _OPEN = (
 def _connected(where: int | str) -> Any:
     """Ray, connected to this place; once in a process."""
     here = not isinstance(where, str)
-    if isinstance(where, bool) or not (isinstance(where, str) or where > 0):
+    counted = isinstance(where, int) and not isinstance(where, bool) and where > 0
+    if not counted and not (isinstance(where, str) and where):
         raise SourceError(
             f'Expected workers= as a number of processes or as "ray://host:port", got {where!r}.'
         )

@@ -11,6 +11,7 @@ import binascii
 import hashlib
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
@@ -114,10 +115,9 @@ def _narrowed(array: np.ndarray) -> np.ndarray:
 
 
 def _dtype(name: Any) -> np.dtype[Any]:
-    dtype = np.dtype(str(name))
-    if dtype.kind not in "biufc":
+    if not re.fullmatch("[<>|=]?[biufc][0-9]{1,2}", str(name)):  # NumPy evaluates other texts
         raise ValueError
-    return dtype
+    return np.dtype(str(name))
 
 
 def _shape(given: Any) -> tuple[int, ...]:

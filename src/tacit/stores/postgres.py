@@ -201,6 +201,8 @@ def _state(error: psycopg.Error) -> str:
     match error.sqlstate or "08000":
         case "55P03":
             return "is locked by another process"
+        case "25P03":
+            return "did not wait any longer for this process"
         case "53100":
             return "is on a disk that is full"
         case "25006" | "42501":

@@ -66,8 +66,9 @@ class Study:
 
     Results are written to a folder of the study's own, `<output folder>/<name of the file>`, so
     that several studies may share an output folder. `planning` is the table [plan], for
-    `tacit plan`: public guesses. `composition` is how the ledger adds up. `wall` is there where the
-    records are on a custodian's server, which then says the schema and the terms.
+    `tacit plan`: public guesses. `composition` is how the ledger adds up, `workers` who computes.
+    `wall` is there where the records are on a custodian's server, which then says the schema and
+    the terms.
     """
 
     source: Path | CSV | Table | None
@@ -78,6 +79,7 @@ class Study:
     output: Path
     planning: Mapping[str, Any] = field(default_factory=dict)
     composition: CompositionName = "basic"
+    workers: int | str | None = None
     wall: Any = None
 
     @classmethod
@@ -105,7 +107,7 @@ class Study:
         if remote:
             check_table(facts["data"], "[data] with a server", {"server", "dataset"})
         else:
-            check_table(facts["data"], "[data]", {"source", "ledger"}, set(HOW_TO_READ))
+            check_table(facts["data"], "[data]", {"source", "ledger"}, {*HOW_TO_READ, "workers"})
             check_table(facts["budget"], "[budget]", {"epsilon"}, {"delta", "composition"})
         check_table(facts.get("output", {}), "[output]", set(), {"folder"})
         check_table(facts.get("plan", {}), "[plan]", set(), {*PLANNING})
@@ -134,6 +136,7 @@ class Study:
             schema=schema_of(facts["schema"]),
             budget=Budget(facts["budget"]["epsilon"], facts["budget"].get("delta", 0)),
             composition=facts["budget"].get("composition", "basic"),
+            workers=facts["data"].get("workers"),
             **rest,
         )
 

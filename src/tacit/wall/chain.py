@@ -69,7 +69,7 @@ class Chain:
     alone: Spent = field(default_factory=Spent)  # what the releases would cost alone, added up
     claims: dict[str, Claim] = field(default_factory=dict)  # by name
     answers: dict[str, Answered] = field(default_factory=dict)  # by name
-    approved: set[str] = field(default_factory=set)  # questions, with who asks and their price
+    approved: set[str] = field(default_factory=set)  # questions, with their names and prices
 
     def follow(self, seq: int, body: str, stored_hash: str) -> None:
         """Check one more link and take in what it says."""

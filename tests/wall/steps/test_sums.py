@@ -14,6 +14,7 @@ from scipy.special import expit
 import tacit
 from tacit import queries
 from tacit.kernels.mixing import flush_denormals
+from tacit.sources import storage
 from tacit.sources.data import open_data
 from tacit.sources.loaded import Loaded
 from tacit.spec.sums import Bound
@@ -177,6 +178,22 @@ def test_a_batch_is_the_sum_of_its_units_bit_for_bit(kind, monkeypatch):
             units = np.sort(rng.choice(held.units, size=size, replace=False))
             total = resolved.sum(held, units, noise)
             np.testing.assert_array_equal(total, each[units].sum(axis=0))
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_rows_in_a_file_add_up_to_those_in_memory(kind, monkeypatch):
+    """Looked at in pieces, whose memory is given back after each."""
+    resolved, held, noise = loaded(kind, 700)
+    monkeypatch.setattr(storage, "IN_MEMORY", 0)
+    monkeypatch.setattr(storage, "PIECE", 2**11)
+    spools = [storage.Spool(a.dtype, 0 if a.ndim == 1 else a.shape[1]) for a in held.arrays]
+    for spool, array in zip(spools, held.arrays):
+        spool.append(array)
+    mapped = type(held)(*(spool.array() for spool in spools))
+    assert mapped.pieces(mapped.units) > 1 == held.pieces(held.units)
+    for units in (np.arange(held.units), np.arange(3, held.units, 7), np.arange(0)):
+        expected = resolved.sum(held, units, noise)
+        np.testing.assert_array_equal(resolved.sum(mapped, units, noise), expected)
 
 
 def swapped(kind, place, n):

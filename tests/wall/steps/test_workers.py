@@ -92,7 +92,7 @@ def test_all_rows_of_a_unit_are_in_one_shard():
     assert half.units + held.part(0, held.units // 2).units == held.units
 
 
-@pytest.mark.parametrize("where", [0, -1, True, False])
+@pytest.mark.parametrize("where", [0, -1, True, False, 2.0, "", [2]])
 def test_what_is_no_place_for_workers_is_refused(where):
     with pytest.raises(SourceError, match="Expected workers="):
         Workers(where)

@@ -22,7 +22,7 @@ from tacit.custodian.office import Office
 from tacit.custodian.pages import calculator, views
 from tacit.custodian.pages.sessions import Session, Sessions
 from tacit.spec.budget import Budget, plain
-from tacit.spec.errors import PolicyError, QueryError, TacitError
+from tacit.spec.errors import FileError, PolicyError, QueryError, TacitError
 from tacit.spec.release import Release
 from tacit.spec.schema import Schema
 
@@ -154,6 +154,8 @@ class Pages:
             if custodian and account.role != "custodian":
                 raise PolicyError("This page is for the custodian alone.")
             shown = await run_in_threadpool(show, visit)
+        except FileError:  # of the accounts: with their path
+            raise
         except TacitError as error:
             status = STATUS.get(type(error).__name__, 400)
             shown = Page("message", {"said": str(error)}, status)
@@ -170,12 +172,11 @@ class Pages:
         form, address = await _form(request), request.client.host if request.client else ""
         if form is None or not _of_this_site(request):
             return _page(Page("sign_in", {"said": "This form is not of this page."}, 403))
-        if self._office.failures.exhausted(address):
-            said = "Too many wrong tokens from this address: try again in a moment."
-            return _page(Page("sign_in", {"said": said}, 429))
         token = form.get("token", "").strip()
         if await run_in_threadpool(self._office.accounts.account_of, token) is None:
-            self._office.failures.allows(address)
+            if not self._office.failures.allows(address):
+                said = "Too many wrong tokens from this address: try again in a moment."
+                return _page(Page("sign_in", {"said": said}, 429))
             said = "This token is wrong, expired or revoked. Ask the custodian."
             return _page(Page("sign_in", {"said": said}, 403))
         self._sessions.end(request.cookies.get(_COOKIE, ""))

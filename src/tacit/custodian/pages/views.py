@@ -80,8 +80,8 @@ def chart(entries: Sequence[Mapping[str, Any]]) -> Chart:
     return Chart(_WIDTH, _HEIGHT, line(sums), line(limits), *days, plain(Decimal(repr(most))))
 
 
-def rows(entries: Sequence[Mapping[str, Any]], answered: bool = True) -> list[dict[str, Any]]:
-    """The entries of a ledger, latest first; with `answered`, which names have a stored release."""
+def rows(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The entries of a ledger, latest first, and whether a release is stored under their names."""
     stored = {entry.get("name") for entry in entries if entry["kind"] == "release"}
     found = []
     for entry in entries:
@@ -94,7 +94,7 @@ def rows(entries: Sequence[Mapping[str, Any]], answered: bool = True) -> list[di
                 "time": str(entry["time"])[:16].replace("T", " "),
                 "what": _what(entry),
                 "name": name,
-                "stored": answered and name is not None and name in stored,
+                "stored": name is not None and name in stored,
                 "epsilon": plain(Decimal(entry["epsilon"])) if "epsilon" in entry else "",
                 "delta": plain(Decimal(entry["delta"])) if "delta" in entry else "",
             }
@@ -171,5 +171,5 @@ def answer(release: Release) -> Answer:
         units="not public" if release.n is None else f"{release.n:,}",
         certificate=translated(certificate, release.schema),
         assumptions=certificate.assumptions,
-        meaning=[] if price is None else price.meaning(),
+        meaning=[] if price is None else price.meaning("this release alone"),
     )

@@ -1,7 +1,7 @@
-"""Tables that Ibis names: those of DuckDB as such, and of other engines by pulling their cells.
+"""Tables that Ibis names: those of DuckDB as such, of other engines by pulling their cells.
 
-An engine of which nothing more is known is asked for columns as they are, in one statement: of types
-that a driver of a typed engine hands over without reading them. Nothing is grouped there.
+An engine of which nothing more is known is asked for columns as they are, in one statement: of
+types that a driver of a typed engine hands over without reading them. Nothing is grouped there.
 """
 
 from __future__ import annotations

@@ -13,12 +13,18 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from tacit.sources.engines.sql import Column, Session, grouped, quoted, select, source
+from tacit.sources.engines.sql import Column, Session, grouped, quoted, select, source, utc
 from tacit.sources.source import Source
 from tacit.spec.errors import SourceError
 from tacit.spec.table import Table
 
 _BATCH = 2**16
+_BASE = "SELECT system.main.current_database()"
+_SETTINGS = (
+    "search_path = 'system.main'",  # where no macro of the database is called count
+    "arrow_large_buffer_size = true",  # no cell is too long
+    "arrow_output_version = '1.0'",  # later ones have decimals that Arrow cannot group
+)
 
 
 class _Named(NamedTuple):
@@ -68,9 +74,10 @@ def _connection(table: Table) -> Any:
 def _session(connect: Callable[[], Any], named: _Named) -> Iterator[Session]:
     """A transaction that only reads, of one version of the data."""
     with closing(connect()) as connection:
-        connection.execute("SET SESSION arrow_large_buffer_size = true")  # no cell is too long
+        base = named.base or connection.execute(_BASE).fetchone()[0]
+        for setting in _SETTINGS:
+            connection.execute(f"SET SESSION {setting}")
         connection.execute("BEGIN TRANSACTION READ ONLY")  # proof: one-version
-        base = named.base or connection.execute("SELECT current_database()").fetchone()[0]
         where = (base, named.schema, named.table)
         full = ".".join(map(quoted, where))
 
@@ -81,7 +88,7 @@ def _session(connect: Callable[[], Any], named: _Named) -> Iterator[Session]:
             columns=_columns(connection, where),
             check=lambda names: None,  # a stored table of the types in `_read` can be scanned
             scan=lambda columns: run(select(full, columns)),
-            group=lambda columns: run(grouped(full, columns)),
+            group=grouped(run, full),
         )
 
 
@@ -139,7 +146,7 @@ def _columns(connection: Any, where: tuple[str, str, str]) -> dict[str, Column |
 def _read(name: str, kind: str) -> Column | str:
     """How cells of a type are asked for: as they are, or as the bytes of a text that each has."""
     cell = quoted(name)
-    # proof: cells. By its full name, which no macro of the database can take.
+    # proof: cells. By its full name, which no macro can take.
     text = f"system.main.encode(CAST({cell} AS VARCHAR))"
     match kind if kind.endswith("]") else kind.split("(", maxsplit=1)[0]:  # arrays of anything
         case "BOOLEAN":
@@ -163,5 +170,5 @@ def _read(name: str, kind: str) -> Column | str:
         case "TIMESTAMP" | "TIMESTAMP_S" | "TIMESTAMP_MS" | "TIMESTAMP_NS":
             return Column(pa.timestamp("us"), cell)
         case "TIMESTAMP WITH TIME ZONE":
-            return Column(pa.timestamp("us", "UTC"), cell)
+            return Column(pa.timestamp("us", "UTC"), cell, utc)
     return kind

@@ -25,6 +25,7 @@ from tacit.spec.table import Table
 _BEGIN = (
     "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY",  # proof: one-version
     "SET LOCAL search_path = pg_catalog, pg_temp",
+    "SET LOCAL client_encoding = 'UTF8'",  # else PGCLIENTENCODING has texts converted
     "SET LOCAL row_security = off",  # a policy that computes for a row is refused, not obeyed
     "SET LOCAL statement_timeout = 0",  # nor does the number of rows decide whether it is read
     "SET LOCAL idle_in_transaction_session_timeout = 0",
@@ -37,13 +38,13 @@ WITH RECURSIVE family AS (
     WHERE n.nspname = $1 AND c.relname = $2
     UNION SELECT i.inhrelid FROM pg_inherits i JOIN family f ON i.inhparent = f.oid
 )
-SELECT string_agg(DISTINCT c.relkind::text, '') AS kinds,
+SELECT string_agg(DISTINCT c.relkind::text, '') AS kinds, bool_and(c.relispopulated) AS filled,
     current_setting('server_encoding') AS encoding
 FROM family f JOIN pg_class c ON c.oid = f.oid
 """
 _COLUMNS = """
 SELECT a.attname::text, CASE t.typtype WHEN 'e' THEN 'enum' ELSE t.typname::text END,
-    n.nspname::text, a.attgenerated::text
+    CASE t.typtype WHEN 'e' THEN 'pg_catalog' ELSE n.nspname::text END, a.attgenerated::text
 FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
     JOIN pg_namespace n ON n.oid = t.typnamespace
 WHERE a.attrelid = (SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -90,7 +91,7 @@ def connected(table: Table) -> Iterator[Session]:
             columns=_columns(cursor, where, table.name),
             check=check,
             scan=lambda columns: run(select(full, columns)),
-            group=lambda columns: run(grouped(full, columns)),
+            group=grouped(run, full),
         )
 
 
@@ -115,7 +116,7 @@ def _connection(table: Table) -> Any:
 
 def _columns(cursor: Any, where: tuple[str, str], name: str) -> dict[str, Column | str]:
     cursor.execute(_TABLE, where)
-    kinds, encoding = cursor.fetchone()
+    kinds, filled, encoding = cursor.fetchone()
     if kinds is None:
         raise SourceError(
             f"PostgreSQL has no table {name!r}; expected its name as it is stored, with its "
@@ -126,6 +127,11 @@ def _columns(cursor: Any, where: tuple[str, str], name: str) -> dict[str, Column
             f"Expected a table that PostgreSQL stores; {name!r} is a view or a foreign table, "
             "which may fail for a single cell: make it a materialized view. Nothing was charged."
         )
+    if not filled:
+        raise SourceError(
+            f"Expected a materialized view with rows: REFRESH MATERIALIZED VIEW {name}. "
+            "Nothing was charged."
+        )
     if encoding != "UTF8":  # to convert a text can fail
         raise SourceError(
             f"Expected a database in UTF8, got {encoding}: dump it and restore it into one that "
@@ -133,7 +139,7 @@ def _columns(cursor: Any, where: tuple[str, str], name: str) -> dict[str, Column
         )
     cursor.execute(_COLUMNS, where)
     return {
-        column: _read(column, kind if home == "pg_catalog" or kind == "enum" else f"{home}.{kind}")
+        column: _read(column, kind if home == "pg_catalog" else f"{home}.{kind}")
         if generated != "v"
         else "that is computed when it is read"
         for column, kind, home, generated in cursor.fetchall()
@@ -152,7 +158,10 @@ def _read(name: str, kind: str) -> Column | str:
             return Column(pa.float64(), cell, grouped=False)
         case "text" | "varchar" | "bpchar":
             return Column(pa.string(), f'{cell} COLLATE "C"')
-        case "enum" | "uuid":
+        case "enum":  # not by ::text, for which the database may have a function of its own
+            named = f"pg_catalog.textin(pg_catalog.enum_out({cell}))"
+            return Column(pa.string(), f'{named} COLLATE "C"')
+        case "uuid":
             return Column(pa.string(), f'{cell}::pg_catalog.text COLLATE "C"')
         case "bytea":
             return Column(pa.binary(), cell)

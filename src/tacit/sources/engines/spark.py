@@ -11,12 +11,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
+from uuid import uuid4
 
 import pyarrow as pa
 
-from tacit.sources.engines.sql import Column, Session, source
+from tacit.sources.engines.sql import Column, Session, source, utc
 from tacit.sources.source import Source
-from tacit.sources.tables import plain
 from tacit.spec.errors import SourceError
 from tacit.spec.table import Table
 
@@ -24,13 +24,20 @@ from tacit.spec.table import Table
 _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.readSideCharPadding": "false",
-    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",  # EXCEPTION fails for one old date
-    "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
+    "spark.sql.sources.partitionColumnTypeInference.enabled": "false",  # from cells in paths
     "spark.sql.execution.arrow.maxRecordsPerBatch": str(2**16),
     "spark.sql.execution.arrow.useLargeVarTypes": "true",  # no cell is too long
     # What is grouped is small; otherwise each of a hundred empty partitions would be a job.
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
+}
+
+# What a table's own options or the cluster's settings say otherwise must not hold.
+_OPTIONS = {
+    "datetimeRebaseMode": "CORRECTED",  # EXCEPTION fails for one old date
+    "int96RebaseMode": "CORRECTED",
+    "ignoreCorruptFiles": "false",
+    "ignoreMissingFiles": "false",
 }
 
 
@@ -85,13 +92,16 @@ def _opened(table: Table, session: Any) -> Iterator[Session]:
     def chosen(columns: Sequence[Column]) -> Any:
         return frame.selectExpr(*(f"{c.expression} AS c{i}" for i, c in enumerate(columns)))
 
+    def grouped(tables: Sequence[Sequence[Column]]) -> Iterator[tuple[int, pa.RecordBatch]]:
+        for i, columns in enumerate(tables):  # quicker than one query with grouping sets
+            counted = chosen(columns).groupBy(*(f"c{j}" for j in range(len(columns)))).count()
+            yield from ((i, batch) for batch in _batches(counted))
+
     yield Session(
         columns={field.name: _read(field.name, field.dataType) for field in frame.schema},
         check=lambda names: _check_files(table, session, frame, names),
         scan=lambda columns: _batches(chosen(columns)),
-        group=lambda columns: _batches(
-            chosen(columns).groupBy(*(f"c{i}" for i in range(len(columns)))).count()
-        ),
+        group=grouped,
     )
 
 
@@ -99,15 +109,17 @@ def _frame(table: Table, session: Any) -> Any:
     """The stored table, its list of files made anew; what is said of a failure may quote paths."""
     from pyspark.errors import PySparkException
 
-    name = table.name
+    # An option that nobody else gives: what the caller has cached, of whatever version and read by
+    # whatever settings, is not taken for it.
+    reader, name = session.read.options(**_OPTIONS, tacit=uuid4().hex), table.name
     try:
         if "/" in name or name.endswith((".parquet", ".pq")):
-            return session.read.parquet(name)
+            return reader.parquet(name)
         session.catalog.refreshTable(name)
         described = {
             row[0]: row[1] for row in session.sql(f"DESCRIBE TABLE EXTENDED {name}").collect()
         }
-        frame = session.table(name)
+        frame = reader.table(name)
     except PySparkException:
         raise SourceError(
             f"Spark cannot read {name!r}: expected a table of its catalog or a path of Parquet "
@@ -199,10 +211,5 @@ def _read(name: str, kind: Any) -> Column | str:
         case "timestamp_ntz":
             return Column(pa.timestamp("us"), cell)
         case "timestamp":
-            return Column(pa.timestamp("us", "UTC"), cell, _utc)
+            return Column(pa.timestamp("us", "UTC"), cell, utc)
     return str(kind.simpleString())
-
-
-def _utc(cells: pa.Array) -> pa.Array:
-    """Moments, whatever zone the session prints them in."""
-    return plain(cells).view(pa.int64()).view(pa.timestamp("us", "UTC"))

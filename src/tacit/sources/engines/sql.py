@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tacit.sources.cells import Raw
 from tacit.sources.source import Group, Snapshot, Source, check_names
@@ -16,6 +17,7 @@ from tacit.sources.tables import plain
 from tacit.spec.errors import SourceError
 
 Run = Callable[[str], Iterable[pa.RecordBatch]]
+_MOST_TOGETHER = 30  # columns that grouping() takes everywhere
 
 
 class Column(NamedTuple):
@@ -31,6 +33,10 @@ class Column(NamedTuple):
     grouped: bool = True
 
 
+# For each of several tables of columns, by its index: different cells, and their numbers of rows.
+Grouping = Callable[[Sequence[Sequence[Column]]], Iterable[tuple[int, pa.RecordBatch]]]
+
+
 @dataclass(frozen=True)
 class Session:
     """A connection to an engine that sees one version of a table.
@@ -42,9 +48,7 @@ class Session:
     columns: Mapping[str, Column | str]
     check: Callable[[Sequence[str]], object] = field(repr=False)
     scan: Callable[[Sequence[Column]], Iterable[pa.RecordBatch]] = field(repr=False)
-    group: Callable[[Sequence[Column]], Iterable[pa.RecordBatch]] | None = field(
-        default=None, repr=False
-    )
+    group: Grouping | None = field(default=None, repr=False)
 
     def wanted(self, names: Sequence[str]) -> list[Column]:
         """These columns; one that is not there, or of another type, is refused by name."""
@@ -100,15 +104,16 @@ def snapshot(session: Session) -> Snapshot:
     group = session.group
 
     def groups(tables: Sequence[Sequence[str]]) -> Iterator[Group]:
-        for table, names in enumerate(tables):
-            columns = session.wanted(names)
-            if group and all(column.grouped for column in columns):
-                for batch in group(columns):
-                    rows = batch.column(len(columns)).cast(pa.int64())
-                    yield Group(table, _cells(columns, batch), rows.to_numpy())
-            else:
-                for cells in batches(names):
-                    yield Group(table, cells, np.ones(len(cells[0]), np.int64))
+        columns = [session.wanted(names) for names in tables]
+        together = [i for i, some in enumerate(columns) if all(each.grouped for each in some)]
+        if group and together:
+            for at, batch in group([columns[i] for i in together]):
+                table = together[at]
+                rows = batch.column(len(columns[table])).cast(pa.int64())
+                yield Group(table, _cells(columns[table], batch), rows.to_numpy())
+        for table in set(range(len(tables))) - set(together):
+            for cells in batches(tables[table]):
+                yield Group(table, cells, np.ones(len(cells[0]), np.int64))
 
     return Snapshot(batches, groups if group else None)
 
@@ -123,13 +128,46 @@ def select(table: str, columns: Sequence[Column]) -> str:
     return f"SELECT {listed} FROM {table}"
 
 
-def grouped(table: str, columns: Sequence[Column]) -> str:
-    """The different cells and in how many rows each combination stands."""
-    listed = [column.expression for column in columns]
-    named = ", ".join(f"{expression} AS c{i}" for i, expression in enumerate(listed))
-    return f"SELECT {named}, count(*) AS n FROM {table} GROUP BY {', '.join(listed)}"
+def grouped(run: Run, table: str) -> Grouping:
+    """Grouping in one scan: by GROUPING SETS where there are several tables of columns."""
+
+    def group(tables: Sequence[Sequence[Column]]) -> Iterator[tuple[int, pa.RecordBatch]]:
+        columns = list(dict.fromkeys(column for some in tables for column in some))
+        if len(columns) > _MOST_TOGETHER and len(tables) > 1:
+            for i, some in enumerate(tables):
+                yield from ((i, batch) for _, batch in group([some]))
+            return
+        wanted = [[columns.index(column) for column in some] for some in tables]
+        # What grouping() says of a set: a bit for each column that is not in it, the first highest.
+        bits = [
+            sum(1 << len(columns) - 1 - i for i in range(len(columns)) if i not in some)
+            for some in wanted
+        ]
+        sets = [_names(some) for some in dict(zip(bits, wanted)).values()]
+        by = sets[0] if len(sets) == 1 else f"GROUPING SETS ({', '.join(f'({x})' for x in sets)})"
+        every = _names(range(len(columns)))
+        which = "0" if len(sets) == 1 else f"grouping({every})"
+        for batch in run(
+            f"SELECT {every}, count(*) AS n, {which} AS which "
+            f"FROM ({select(table, columns)}) AS cells GROUP BY {by}"
+        ):
+            for i, (indices, bit) in enumerate(zip(wanted, bits, strict=True)):
+                rows = batch.filter(pc.equal(batch.column("which"), bit))
+                if rows.num_rows:
+                    yield i, rows.select([*(f"c{j}" for j in indices), "n"])
+
+    return group
+
+
+def _names(indices: Iterable[int]) -> str:
+    return ", ".join(f"c{i}" for i in indices)
 
 
 def quoted(name: str) -> str:
     """A name as SQL has it, whatever letters it is made of."""
     return '"' + name.replace('"', '""') + '"'
+
+
+def utc(cells: pa.Array) -> pa.Array:
+    """Moments, whatever zone a session prints them in: that they have a date there, or not."""
+    return plain(cells).view(pa.int64()).view(pa.timestamp("us", "UTC"))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import Any, NamedTuple, NoReturn, Protocol
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -24,10 +24,9 @@ from tacit.spec.plan import Geometry, Plan, Poisson, Steps
 from tacit.spec.queries import Query
 from tacit.spec.release import Noise, Release
 from tacit.spec.sums import BoundedSum
-from tacit.wall.answers import Answer, Answers, publish
+from tacit.wall.answers import Answers, publish
 from tacit.wall.noise import Entropy, draw
 from tacit.wall.shield import shielded, without_locals
-from tacit.wall.statistics.statistic import Statistic
 from tacit.wall.steps.batches import Batches
 from tacit.wall.steps.sums import BoundedSums, resolve_sum
 
@@ -40,20 +39,6 @@ _WITHIN: dict[Geometry, set[str]] = {
     "simplex": {"simplex"},
     "outer": {"outer"},
 }
-
-
-class StepDraw(Answer, Protocol):
-    """A draw that can be a step: at a temperature, from data that the lease has read."""
-
-    @property
-    def stepwise(self) -> bool: ...
-
-    @property
-    def span(self) -> float: ...
-
-    def at_temperature(self, temperature: float) -> tuple[Noise, ...]: ...
-
-    def evaluate_step(self, loaded: Loaded) -> Statistic: ...
 
 
 class _Checked(NamedTuple):
@@ -126,7 +111,7 @@ class Lease:
                 "Expected a BoundedSum or a single draw in a lease; ask for anything else with "
                 "release() of the wall."
             )
-        noise = answer.at_temperature(_temperature(steps, answer))
+        noise = answer.at_temperature(_temperature(steps, answer.span))
         self._used += 1  # proof: lease-count
         statistic = shielded(lambda: answer.evaluate_step(self.loaded))
         drawn = shielded(lambda: answer.sample(statistic, noise, self._entropy))
@@ -188,10 +173,10 @@ def _noise(steps: Steps, sums: BoundedSums) -> tuple[Noise, ...]:
             raise QueryError("Expected steps with Gaussian or Laplace noise for a sum.")
 
 
-def _temperature(steps: Steps, answer: StepDraw) -> float:
+def _temperature(steps: Steps, span: float) -> float:
     match steps.mechanism:
         case Exponential(epsilon=epsilon):
-            return temperature(answer.span, epsilon)  # proof: choice-chain
+            return temperature(span, epsilon)  # proof: choice-chain
         case Exact():
             return 1.0
         case _:

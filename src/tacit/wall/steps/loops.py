@@ -17,12 +17,14 @@ import numba
 import numpy as np
 
 from tacit.kernels import KERNELS, DocumentKernel
-from tacit.kernels.compiling import compiled, uncounted
+from tacit.kernels.compiling import compiled, uncounted, with_kernel
 from tacit.sources.data import Data
 from tacit.sources.documents import Documents
 from tacit.sources.rows import Rows
+from tacit.wall.steps import clip
 from tacit.wall.steps.clip import add_alone, add_row, add_unit, add_words, finite, plain
 
+kernel: Any = None  # of a loop: each is compiled with its own
 _THREAD_WORK = 200_000  # numbers to compute from which a second thread pays
 
 
@@ -37,7 +39,7 @@ def sum_rows(
         row, out, sums = np.zeros(rows.values.shape[1]), np.zeros(size), np.zeros(size)
         scratch = row, out, sums, np.zeros(size, np.int32)
         given = rows.values, rows.complete, rows.starts, some, state, *scratch, limits, total
-        _compiled(_row_loop, kernel, (row, state, out), given)(kernel, *given)
+        _compiled(_row_loop, kernel, given)(*given)
         return total
 
     return _threaded(part, rows, units, size)
@@ -72,8 +74,7 @@ def sum_documents(
         )
         shape = width, known.pairs
         given = *documents.arrays, some, state, *shape, *copies, *scratch, limits, total
-        document = copies[1], copies[2], state, np.zeros((0, width))
-        _compiled(_document_loop, known.function, document, given)(known.function, *given)
+        _compiled(_document_loop, known.function, given)(*given)
         return total
 
     return _threaded(
@@ -81,7 +82,7 @@ def sum_documents(
     )
 
 
-def _row_loop(kernel, rows, usable, starts, units, state, row, out, sums, integers, limits, total):
+def _row_loop(rows, usable, starts, units, state, row, out, sums, integers, limits, total):
     only = plain(limits)
     for unit in units:
         first, stop = starts[unit], starts[unit + 1]
@@ -103,7 +104,7 @@ def _row_loop(kernel, rows, usable, starts, units, state, row, out, sums, intege
 
 
 def _document_loop(
-    kernel, offsets, words, weights, starts, units, state, width, pairs, kept, my_words, my_weights,
+    offsets, words, weights, starts, units, state, width, pairs, kept, my_words, my_weights,
     index_map, out, integers, sums, gathered, touched, seen, limits, total,
 ):  # fmt: skip
     """A unit with several documents has its words gathered before they are clipped."""
@@ -150,20 +151,17 @@ def _document_loop(
         add_words(flat, touched[:count], width, False, integers[: flat.size], limits, total)
 
 
-def _compiled(python: Any, kernel: Any, given: tuple[Any, ...], arguments: tuple[Any, ...]) -> Any:
-    """A loop for one kernel, compiled when it first meets data, or read from the disk's cache.
+def _compiled(loop: Any, kernel: Any, given: tuple[Any, ...]) -> Any:
+    """A loop with one kernel in it, compiled when it first meets data, or read from the disk.
 
-    The kernel is passed as a function of a declared type: compiled into the loop, it could not be
-    cached. `given` is what the kernel takes, `arguments` what the loop does; their types are those
-    of `RowKernel.frozen` and of sources, and the same each time for rows of one precision.
+    The types of what is given are those of `RowKernel.frozen` and of sources, and the same for
+    rows of one precision.
     """
-    key = python, kernel, arguments[0].dtype
+    key = loop, kernel, given[0].dtype
     if key not in _LOOPS:
-        called = numba.void(*map(numba.typeof, given))
-        typed = (numba.types.FunctionType(called), *map(numba.typeof, arguments))
-        kernel.compile(called.args)  # as a call from Python would, which finds it in the cache
-        compiling = uncounted if python is _row_loop else compiled
-        _LOOPS[key] = compiling(python, signature=numba.void(*typed))
+        compiling = uncounted if loop is _row_loop else compiled
+        types = numba.void(*map(numba.typeof, given))
+        _LOOPS[key] = compiling(with_kernel(loop, kernel, clip.__file__), signature=types)
     return _LOOPS[key]
 
 
