@@ -12,8 +12,12 @@ import numpy as np
 import pytest
 
 import tacit
+from tacit.accounting.filters import GaussianFilter
+from tacit.custodian.custody import Custody
+from tacit.custodian.desk import Desk
 from tacit.custodian.messages import BYTES, JSON, encoded
 from tacit.spec.errors import FileError, PolicyError, QueryError, StoppedError
+from tacit.spec.mechanisms import mechanism_to_dict
 from tacit.spec.wire import from_bytes, from_json
 from tests.custodian.serving import PEOPLE, serving, write_smokers
 from tests.custodian.test_serving import COUNTS, mean_of, plan, raw
@@ -54,7 +58,7 @@ def test_a_body_that_fails_stops_nothing(server):
 
 def test_a_plan_that_is_long_to_price_stops_nothing(tmp_path):
     """Before anything is read, a limit that is passed is a refusal, by whichever verb."""
-    with serving(write_smokers(tmp_path, "limits = { seconds = 2 }")) as server:
+    with serving(write_smokers(tmp_path, "limits = { seconds = 8 }")) as server:
         wall = server.wall("ana")
         kinds = (
             tacit.queries.Steps(
@@ -64,7 +68,7 @@ def test_a_plan_that_is_long_to_price_stops_nothing(tmp_path):
         )
         long = tacit.queries.Plan(*kinds, delta=1e-6)
         for ask in (lambda: wall.ask("price", plan=long.to_dict()), lambda: wall.prepay(long)):
-            with pytest.raises(QueryError, match="checked within 2 seconds"):
+            with pytest.raises(QueryError, match="checked within 8 seconds"):
                 ask()
         assert wall.release(COUNTS, LAPLACE).n == PEOPLE
         assert server.ledger().read().alone.epsilon == 1
@@ -197,3 +201,55 @@ def test_one_account_cannot_take_all_places(server):
         while raw(server, tokens[0], ADDRESS + "describe", b"{}")[0] != 429:
             assert time.monotonic() < until
         assert raw(server, tokens[1], ADDRESS + "describe", b"{}")[0] == 200
+
+
+def test_no_time_is_told_beside_the_slots(tmp_path):
+    """What was charged had waited for the answer before: entries tell the day, and no hash more."""
+    with serving(write_smokers(tmp_path, "policy = { answer_every = 0.2 }")) as server:
+        wall, other = server.wall("ana"), server.wall("bo")
+        lease = wall.prepay(plan(), name="loop")
+        wall.release(COUNTS, LAPLACE, name="it")
+        lease.release(mean_of(1))
+        again = wall.prepay(plan(), name="loop").release(mean_of(1))
+        for release in (wall.release(COUNTS, LAPLACE, name="it"), again):
+            (note,) = (t for t in release.certificate.assumptions if "answered again" in t)
+            assert ":" not in note.partition("first released")[2]
+        for asker in (wall, other):
+            for entry in asker.ask("charges")["entries"]:
+                assert entry["time"].endswith("T00:00:00+00:00")
+                assert "nonce" not in entry
+
+
+def test_a_filters_price_is_found_before_anything_is_read(tmp_path, monkeypatch):
+    """It takes as long as the plan's own: past the limit, that is a refusal."""
+    path = write_smokers(tmp_path)
+    path.write_text(path.read_text().replace("delta =", 'composition = "gdp", delta ='))
+    desk, happened, cost = Desk(Custody.load(path).datasets[0]), [], GaussianFilter.cost
+
+    def priced(self, alone, event):
+        happened.append("price")
+        return cost(self, alone, event)
+
+    monkeypatch.setattr(GaussianFilter, "cost", priced)
+    asker = {"account": "ana", "role": "analyst", "allowance": {"epsilon": "9", "delta": "1e-3"}}
+    facts = {"name": "n", "plan": plan().to_dict()}
+    desk.answer("prepay", asker, facts, lambda: happened.append("reading"))
+    assert happened[:2] == ["price", "reading"]
+
+
+def test_what_is_quoted_in_a_refusal_is_short(server):
+    token = server.token("long")
+    for facts in ({"name": "\x01" * 100_000}, {"query": {"columns": ["x" * 100_000]}}):
+        given = {"query": COUNTS.to_dict(), "mechanism": mechanism_to_dict(LAPLACE), "name": "n"}
+        given["query"].update(facts.get("query", {}))
+        given |= {"name": facts.get("name", "n")}
+        status, said = raw(server, token, ADDRESS + "release", json.dumps(given).encode())
+        assert status == 400
+        assert len(said) < 10_000
+
+
+def test_a_plan_has_so_many_kinds_of_steps(server):
+    wall = server.wall("kinds")
+    steps = tacit.queries.Steps(1, tacit.Laplace("0.000001"))
+    with pytest.raises(QueryError, match="at most 10000 kinds"):
+        wall.prepay(tacit.queries.Plan(*[steps] * 10_001, delta=1e-6))

@@ -12,7 +12,7 @@ from urllib.parse import quote, urlencode, urlsplit
 import pytest
 
 import tacit
-from tacit.custodian.pages import views
+from tacit.custodian.pages import calculator, views
 from tacit.custodian.pages.routes import Pages
 from tests.custodian.serving import serving, write_smokers
 
@@ -398,6 +398,14 @@ def test_the_calculator_spends_nothing_and_knows_the_price(server, ana):
         assert 'class="warning" role="alert"' in page.text, wrong
         assert "It would cost" not in page.text
     assert kinds(server) == before
+
+
+def test_one_calculation_at_a_time():
+    schema = tacit.Schema(tacit.Categorical("a", ["x", "y"]), neighbours="replace_one")
+    form = {"column": "a", "noise": "laplace", "epsilon": "1", "units": "50"}
+    with calculator._one, pytest.raises(tacit.errors.QueryError, match="busy"):
+        calculator.expected(schema, form)
+    assert calculator.expected(schema, form).rows
 
 
 def test_a_meter_and_a_chart_say_what_the_ledger_says(tmp_path):

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import tacit
 from tacit.queries import Counts, Moments
+from tacit.sources.cells import WORD
 
 TYPES = pa.schema(
     {
@@ -43,6 +44,7 @@ CELLS: dict[str, list[Any]] = {
     "word": [
         *("a", "A", "ä", "a\u0308", "b", " a", "a ", "a\t", "a\u00a0", "", " ", "ß", "ss", "nan"),
         *("1", "1.0", "1 ", "True", "true", "NULL", "a'b", 'a"b', "\\N", "a\\", "\U0001f642"),
+        *("a".rjust(WORD), "a".rjust(WORD + 1)),
     ],
     # What a cast reads, or fails for, depends on the engine.
     "said": [
@@ -62,7 +64,10 @@ CELLS: dict[str, list[Any]] = {
         dt.datetime(9999, 12, 31, 23, 59, 59, 999999),
         dt.datetime(1582, 10, 10, 1),
     ],
-    "who": ["p", "p ", " p", "P", "q", "7", "7.0", "07", "", " ", "r", "ä", "a\u0308"],
+    "who": [
+        *("p", "p ", " p", "P", "q", "7", "7.0", "07", "", " ", "r", "ä", "a\u0308"),
+        "q".rjust(WORD + 1),
+    ],
     "number": [1, 2, 3, 2**53, 2**53 + 1, -1],
 }  # fmt: skip
 ROWS = st.lists(

@@ -1,15 +1,21 @@
 """What stands around a table: settings, casts, macros and caches of others change no cell."""
 
 import datetime as dt
+import tempfile
 
 import duckdb
 import ibis
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
 import tacit
 from tacit.queries import Counts
+from tacit.sources.cells import WORD
+from tacit.sources.data import load
+from tacit.sources.engines import duckdb as engine
+from tacit.sources.opening import open_source
 from tests.conftest import exact
 
 SAYS = tacit.Schema(tacit.Categorical("x", ["yes", "日本"]), neighbours="add_remove")
@@ -67,6 +73,29 @@ def test_a_materialized_view_without_rows_is_refused_before_the_charge(postgres)
     assert exact(table, SAYS, Counts("x")).tolist() == [1, 0, 0]
 
 
+def test_no_row_is_too_long_to_be_sent(postgres):
+    """PostgreSQL sends rows of a gigabyte at most: two cells of 550 MB ended the release."""
+    said = ["no " * 30_000, "no", "yes ".ljust(WORD + 1)]
+    postgres.fill("long_here", pa.table({"x": said, "y": said, "z": [b"1", b"2", b"3"]}))
+    columns = (tacit.Categorical(name, ["no", "yes"]) for name in "xyz")
+    source = open_source(
+        tacit.Table(postgres.address(), "long_here"),
+        tacit.Schema(*columns, neighbours="add_remove"),
+    )
+    with source.snapshot() as snapshot:
+        for names, sizes in (("xyz", [0, 2, 0]), ("x", [90_000, 2, WORD + 1])):
+            (cells,) = snapshot.batches(list(names))
+            assert pc.binary_length(cells[0]).fill_null(0).to_pylist() == sizes
+        grouped = [group.cells[0] for group in snapshot.groups([["x", "y", "z"]])]
+        assert max(pc.max(pc.binary_length(each)).as_py() or 0 for each in grouped) == 2
+    words = tacit.Schema(tacit.Tokens("x", ["no", "yes"], 40_000), neighbours="add_remove")
+    found = []
+    for place in ({"x": said}, tacit.Table(postgres.address(), "long_here")):
+        with open_source(place, words).snapshot() as snapshot:
+            found.append(load(snapshot, words, ("x",)).weights.tolist())
+    assert found[0] == found[1] == [30_000, 1, 1]
+
+
 @pytest.mark.parametrize("macro", ["count_star() AS 7", "current_database() AS 'temp'"])
 def test_a_macro_counts_nothing(tmp_path, macro):
     with duckdb.connect(tmp_path / "x.duckdb") as connection:
@@ -89,6 +118,33 @@ def test_settings_of_others_change_no_cell_of_duckdb(setting):
     schema = tacit.Schema(seen, tacit.Categorical("paid", ["1.5"]), neighbours="add_remove")
     for column in ("seen", "paid"):
         assert exact(connection.table("t"), schema, Counts(column)).tolist() == [1, 0]
+
+
+def test_what_does_not_fit_into_memory_is_put_where_nobody_looks(tmp_path, monkeypatch):
+    """Raw cells lay beside the file, for all who could open that folder."""
+    file, connect = tmp_path / "x.duckdb", duckdb.connect
+    with connect(file) as connection:
+        connection.execute(
+            "CREATE TABLE t AS SELECT repeat(md5(i::VARCHAR), 8) AS x FROM range(1000000) r(i)"
+        )
+
+    def scarce(*place, **options):
+        connection = connect(*place, **options)
+        connection.execute("SET memory_limit = '150MB'; SET threads = 1")
+        return connection
+
+    monkeypatch.setattr(duckdb, "connect", scarce)
+    (tmp_path / "spilt").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "spilt"))
+    engine._private.cache_clear()
+    with open_source(tacit.Table(file, "t"), SAYS).snapshot() as snapshot:
+        next(iter(snapshot.groups([["x"]])))
+        assert {each.name for each in tmp_path.iterdir()} == {"x.duckdb", "spilt"}
+        (folder,) = (tmp_path / "spilt").iterdir()
+        assert folder.stat().st_mode & 0o777 == 0o700
+        assert list(folder.iterdir())
+    engine._private.cache_clear()
+    assert not list(folder.iterdir())
 
 
 class TestSpark:

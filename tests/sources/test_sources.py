@@ -22,6 +22,7 @@ from scipy.sparse import csr_matrix
 
 import tacit
 from tacit.sources import tables
+from tacit.sources.cells import WORD
 from tacit.sources.data import load, open_data
 from tests.conftest import SMOKERS, exact, smoking
 
@@ -858,3 +859,17 @@ def test_where_a_table_is_shows_no_user():
     assert repr(table) == "Table('postgresql://[::1]:5432,b:5433/base', 'a.b')"
     with pytest.raises(tacit.errors.SourceError, match=r"\$\{PW\}"):
         _ = table.address
+
+
+def test_a_text_that_is_too_long_is_missing_wherever_it_is(tmp_path):
+    """Whether an engine sends a row would else be a matter of one cell."""
+    said = ["yes".rjust(WORD), "yes".rjust(WORD + 1), "7".rjust(WORD + 1), "no"]
+    table = pa.table({"x": said})
+    pq.write_table(table, tmp_path / "x.parquet")
+    (tmp_path / "x.csv").write_text("x\n" + "\n".join(said) + "\n")
+    places = [{"x": said}, {"x": np.array(said)}, table, {"x": table["x"].dictionary_encode()}]
+    places += [{"x": [each.encode() for each in said]}, tmp_path / "x.parquet", tmp_path / "x.csv"]
+    levels = tacit.Categorical("x", ["yes", "no", "7"])
+    schema = tacit.Schema(levels, neighbours="add_remove")
+    for place in places:
+        assert exact(place, schema, tacit.queries.Counts("x")).tolist() == [1, 1, 0, 2]

@@ -454,6 +454,8 @@ def test_a_study_names_its_ledger_by_its_address(ledger, run, tmp_path, monkeypa
     shown = run("ledger", "show", ledger)
     assert "raised" in shown
     assert "127.0.0.1" not in shown
+    assert "not signed" in run("ledger", "export", ledger, "--output", tmp_path / "export.jsonl")
+    assert "The chain of" in run("ledger", "verify", tmp_path / "export.jsonl")
     assert list(tmp_path.glob("*postgres*")) == []  # no file is named by an address
 
 

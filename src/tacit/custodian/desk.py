@@ -42,6 +42,7 @@ from tacit.spec.mechanisms import Exact, mechanism_from_dict
 from tacit.spec.plan import Plan
 from tacit.spec.programs import Program
 from tacit.spec.queries import Query, query_from_dict
+from tacit.spec.release import Release
 from tacit.spec.sums import BoundedSum
 from tacit.spec.wire import described, digest, from_json, plain, reading, to_json
 from tacit.wall import Ledger, Wall
@@ -50,7 +51,9 @@ from tacit.wall.steps.kept import KeptLease
 from tacit.wall.steps.plans import check_plan
 
 _OPEN = ("entry", "hash", "kind", "time", "epsilon", "delta")  # of an entry about others
+_DAY = re.compile(r"(first released [0-9-]{10})T[^;]*")
 _LEASES = 32  # that are kept open
+_MOST_KINDS = 10_000  # of steps in a plan, which is an entry of the ledger
 _MOST_SHOWN = 4000  # letters of a question that waits for approval
 _FAULT = (
     "The answer is withheld: the machine failed after the charge. The data set is stopped until "
@@ -278,7 +281,13 @@ class Desk:
             rest = {key: value for key, value in entry.items() if key in open_}
             return rest | (hidden if entry["kind"] == "charge" else {})
 
-        return {"entries": [told(entry) for entry in self._ledger.entries()]}
+        entries = [told(entry) for entry in self._ledger.entries()]
+        if self.offer.policy.answer_every and not all_:
+            # What was charged had waited for the answer before it. The hash would tell the second.
+            for entry in entries:
+                entry["time"] = f"{entry['time'][:10]}T00:00:00+00:00"
+                entry.pop("nonce", None)
+        return {"entries": entries}
 
     def stored(self, asker: Asker, name: str) -> dict[str, Any]:
         """What was answered under a name; a custodian names the account too."""
@@ -300,7 +309,7 @@ class Desk:
         assert cost is not None
         self._allow(asker, name, cost, [asked.to_dict(), mechanism])
         self._reads()
-        return release_to_facts(self._wall.release(asked, noise, name=asker.name(name)))
+        return self._told(self._wall.release(asked, noise, name=asker.name(name)))
 
     def prepay(self, asker: Asker, name: str, plan: Any) -> dict[str, Any]:
         asked = self._checked_plan(plan)
@@ -314,7 +323,15 @@ class Desk:
         self._reads()
         lease = self._lease(asker, name)
         lease.seek(step)
-        return release_to_facts(lease.release(asked))
+        return self._told(lease.release(asked))
+
+    def _told(self, release: Release) -> dict[str, Any]:
+        """A release; of an answer given again only the day, where answers leave in slots."""
+        facts = release_to_facts(release)
+        if self.offer.policy.answer_every:
+            told = facts["header"]["certificate"]
+            told["assumptions"] = [_DAY.sub(r"\1", each) for each in told["assumptions"]]
+        return facts
 
     def state(self, asker: Asker, name: str, step: Any, since: Any, facts: Any) -> dict[str, Any]:
         to_json(facts)  # what cannot be written down is refused before anything is read
@@ -348,6 +365,11 @@ class Desk:
         check_plan(plan, self.offer.schema, self._answers)
         if any(isinstance(steps.mechanism, Exact) for steps in plan.steps):
             raise BudgetError("Exact() adds no noise: only tacit.Public accepts it.")
+        if len(plan.steps) > _MOST_KINDS:
+            raise QueryError(
+                f"Expected a plan of at most {_MOST_KINDS} kinds of steps, got {len(plan.steps)}. "
+                "Nothing was read or spent."
+            )
         numbers = max(steps.numbers for steps in plan.steps)
         if numbers > self.offer.limits.numbers:
             raise QueryError(
@@ -358,7 +380,10 @@ class Desk:
 
     def _cost(self, plan: Plan) -> Budget:
         spent, _ = plan_epsilon(plan, self.offer.schema.neighbours)
-        return Budget(round_up(max(spent, 1e-9)), plan.delta)
+        cost = Budget(round_up(max(spent, 1e-9)), plan.delta)
+        # Remembered by the charge: a filter's price takes as long, and nothing is read for it.
+        self._ledger.read().adds_up.cost(cost, {"plan": plan.to_dict()})
+        return cost
 
     # What is refused before the charge
 

@@ -22,7 +22,7 @@ BEGUN, READING, GO = b"begun", b"reading", b"go"
 CHECKING = 120.0  # seconds for what comes before reading, at most
 JSON, BYTES = "application/json", "application/vnd.tacit"
 VERSION = "v1"
-_MOST_NAME = 200  # letters
+_MOST_NAME, _MOST_WORDS = 200, 4000  # letters
 
 _NAME = {
     "type": "string",
@@ -149,7 +149,10 @@ def release_from_facts(facts: Mapping[str, Any], schema: Schema, query: Query) -
 
 def error_to_facts(error: TacitError) -> dict[str, Any]:
     """A refusal as facts: its class, its sentence and its numbers."""
-    return {"error": type(error).__name__, "message": str(error), "facts": dict(vars(error))}
+    words = str(error)
+    if len(words) > _MOST_WORDS:  # of a question that was quoted
+        words = f"{words[: _MOST_WORDS // 2]} ... {words[-_MOST_WORDS // 2 :]}"
+    return {"error": type(error).__name__, "message": words, "facts": dict(vars(error))}
 
 
 def error_from_facts(facts: Any) -> TacitError:

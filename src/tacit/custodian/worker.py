@@ -110,7 +110,7 @@ def answered(
     except TacitError as error:
         facts = error_to_facts(error)
         header["error"] = facts["error"]
-        header |= {"stop": isinstance(error, StoppedError), "message": str(error)}
+        header["stop"] = isinstance(error, StoppedError)
         header |= {
             key: facts["facts"][key]
             for key in ("question", "cost", "asked")

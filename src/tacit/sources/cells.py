@@ -24,6 +24,8 @@ from tacit.spec.periods import date_pattern
 Raw = Any  # a column: a pa.Array of a declared type, or Python values to be read one by one
 
 TEXT = pa.large_binary()  # bytes, so that text of any encoding is text
+# Bytes of a text, and of one whose words are counted: engines do not send longer ones.
+WORD, LONGEST = 2**16, 2**26
 _FEW_TEXTS = 4096  # to remember: beyond them a column has more texts than pay
 NO_MOMENT = np.iinfo(np.int64).min
 _BLANKS = " \t\n\r\v\f"
@@ -39,9 +41,9 @@ _MOMENT = re.compile(
 )
 
 
-def text_of(cell: object) -> bytes | None:
+def text_of(cell: object, longest: int = WORD) -> bytes | None:
     """A cell as trimmed text; equal numbers read alike whatever their type (1, not 1.0)."""
-    return _total(_text, cell)
+    return _total(partial(_text, longest=longest), cell)
 
 
 def number_of(cell: object) -> float:
@@ -66,17 +68,15 @@ def _total(rule: Callable[[Any], Any], cell: object) -> Any:
         return None
 
 
-def _text(cell: object) -> bytes | None:
+def _text(cell: object, longest: int = WORD) -> bytes | None:
     match cell:
         case str():
-            return str.encode(cell, "utf-8", "surrogatepass").strip(_BLANKS.encode())
+            return _text(str.encode(cell, "utf-8", "surrogatepass"), longest)
         case bytes():
-            return bytes.strip(cell, _BLANKS.encode())
+            return bytes.strip(cell, _BLANKS.encode()) if len(cell) <= longest else None
         case bool() | np.bool_():
             return b"True" if cell else b"False"
-        case np.timedelta64():  # an integer to numpy
-            return None
-        case int() | np.integer():
+        case int() | np.integer() if not isinstance(cell, np.timedelta64):
             whole = int(cell)
             return (str(whole) if abs(whole) < 10**4000 else hex(whole)).encode()
         case float() | np.floating():
@@ -115,9 +115,7 @@ def _number(cell: object) -> float | None:
     match cell:
         case bool() | np.bool_() | float() | np.floating() | Decimal():
             return float(cell)
-        case np.timedelta64():
-            return None
-        case int() | np.integer():
+        case int() | np.integer() if not isinstance(cell, np.timedelta64):
             return float(int(cell))
         case str() | bytes():
             found = _text(cell)
@@ -174,15 +172,17 @@ def _printed(moment: int, aware: bool) -> bytes:
     return (found.isoformat(sep=" ") + "+00:00" * aware).encode()
 
 
-def text(values: Raw) -> pa.Array:
+def text(values: Raw, longest: int = WORD) -> pa.Array:
     """`text_of` each cell of a column."""
     if not isinstance(values, pa.Array):
-        return pa.array(_for_each(text_of, values), TEXT)
+        return pa.array(_for_each(partial(text_of, longest=longest), values), TEXT)
     if isinstance(values, pa.DictionaryArray):
-        return text(values.dictionary).take(values.indices)
+        return text(values.dictionary, longest).take(values.indices)
     if is_textual(values.type):
-        blanks = pc.ascii_trim(values.cast(TEXT).view(pa.large_string()), characters=_BLANKS)
-        return blanks.view(TEXT)
+        texts = values.cast(TEXT)
+        if (pc.max(sizes := pc.binary_length(texts)).as_py() or 0) > longest:
+            texts = pc.if_else(pc.less_equal(sizes, longest), texts, pa.scalar(None, TEXT))
+        return pc.ascii_trim(texts.view(pa.large_string()), characters=_BLANKS).view(TEXT)
     if pa.types.is_integer(values.type):
         return values.cast(pa.large_string()).view(TEXT)
     return _by_distinct(values, text_of, TEXT)

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tacit.compile_cache import cached
-from tacit.sources.cells import NO_MOMENT, TEXT, Raw, moment, number, text
+from tacit.sources.cells import LONGEST, NO_MOMENT, TEXT, Raw, moment, number, text
 from tacit.spec.columns import Categorical, Column, Integer, Real, Time, Tokens
 from tacit.spec.periods import Period
 
@@ -92,7 +92,7 @@ def values(column: Column, found: np.ndarray) -> np.ndarray:
 
 def letters(column: Tokens, cells: Raw) -> pa.Array:
     """Texts as far as they are read: how long one is must not decide how others are read."""
-    bytes_ = text(cells).fill_null(b"")
+    bytes_ = text(cells, LONGEST).fill_null(b"")
     texts = bytes_.view(pa.large_string())
     try:
         texts.validate(full=True)

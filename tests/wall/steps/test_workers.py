@@ -281,11 +281,15 @@ except BaseException as error:
 @pytest.mark.slow
 def test_who_has_no_token_is_kept_out(two):
     address = two.ray.get_runtime_context().gcs_address
-    kept = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")}
-    for auth in ({}, {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0" * 64}):
+    rest = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")}
+    known, other = os.environ["RAY_AUTH_TOKEN"], "0" * 64
+    for auth, expected in (
+        ({"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": known}, "inside"),
+        ({"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": other}, "kept out"),
+        ({"RAY_AUTH_MODE": "disabled"}, "kept out"),
+    ):
         ran = subprocess.run(
             [sys.executable, "-c", _CALLER, address],
-            env=kept | {"RAY_AUTH_MODE": "disabled"} | auth,
-            capture_output=True, text=True, check=False, timeout=200,
+            env=rest | auth, capture_output=True, text=True, check=False, timeout=200,
         )  # fmt: skip
-        assert "inside" not in ran.stdout, ran.stdout
+        assert ran.stdout.startswith(expected), ran.stdout + ran.stderr

@@ -71,9 +71,13 @@ def expected(schema: Schema, form: Mapping[str, str]) -> Expected:
         if len(levels) == 2:
             model = BetaBernoulli(name, success=str(levels[1]))
     epsilon = float(how.epsilon)
-    with _one:
-        planned = plan(model, schema, how)
+    planned = plan(model, schema, how)
+    if not _one.acquire(timeout=2):  # who waits takes a thread that others need
+        raise QueryError("The calculator is busy: try again in a moment.")
+    try:
         found = planned.forecast(n_units=units, epsilons=[epsilon], repeats=_REPEATS)
+    finally:
+        _one.release()
     width = found.table["half_width"]
     quantities = [quantity for at, quantity in width.index if at == epsilon]
     rows = [

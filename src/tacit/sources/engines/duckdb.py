@@ -5,9 +5,12 @@ Texts are asked for as bytes, and compared as such.
 
 from __future__ import annotations
 
+import atexit
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,6 +23,7 @@ from tacit.spec.table import Table
 
 _BATCH = 2**16
 _BASE = "SELECT system.main.current_database()"
+_SPILLS = "SELECT system.main.current_setting('temp_directory')"
 _SETTINGS = (
     "search_path = 'system.main'",  # where no macro of the database is called count
     "arrow_large_buffer_size = true",  # no cell is too long
@@ -61,13 +65,29 @@ def _connection(table: Table) -> Any:
     import duckdb
 
     try:
-        return duckdb.connect(Path(table.source), read_only=True)
+        connection = duckdb.connect(Path(table.source), read_only=True)
+        found = connection.execute(_SPILLS).fetchone()
+        if found != (_private(),):
+            connection.execute(f"SET GLOBAL temp_directory = {_text(_private())}")
+        return connection
     except (duckdb.Error, OSError):
         pass
     raise SourceError(
-        f"Cannot read {table.place}: check that it is a DuckDB file and that no other process is "
-        "writing to it. Nothing was charged."
+        f"Cannot read {table.place}: check that it is a DuckDB file and that nothing else has it "
+        "open. Nothing was charged."
     )
+
+
+@cache
+def _private() -> str:
+    """Where cells go that do not fit into memory: not beside the file, where others may look."""
+    folder = tempfile.mkdtemp(prefix="tacit-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
 
 
 @contextmanager

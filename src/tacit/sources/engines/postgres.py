@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tacit.sources.cells import Raw
+from tacit.sources.cells import LONGEST, WORD, Raw
 from tacit.sources.engines.sql import Column, Session, grouped, quoted, select, source
 from tacit.sources.source import Source
 from tacit.sources.tables import plain
@@ -157,14 +157,14 @@ def _read(name: str, kind: str) -> Column | str:
         case "float4" | "float8":
             return Column(pa.float64(), cell, grouped=False)
         case "text" | "varchar" | "bpchar":
-            return Column(pa.string(), f'{cell} COLLATE "C"')
+            return Column(pa.string(), _short(cell, WORD, "C"), alone=_short(cell, LONGEST, "C"))
         case "enum":  # not by ::text, for which the database may have a function of its own
             named = f"pg_catalog.textin(pg_catalog.enum_out({cell}))"
             return Column(pa.string(), f'{named} COLLATE "C"')
         case "uuid":
             return Column(pa.string(), f'{cell}::pg_catalog.text COLLATE "C"')
         case "bytea":
-            return Column(pa.binary(), cell)
+            return Column(pa.binary(), _short(cell, WORD), alone=_short(cell, LONGEST))
         case "numeric":
             return Column(pa.decimal256(76, 0), f'{cell}::pg_catalog.text COLLATE "C"', _decimals)
         case "date":
@@ -176,6 +176,12 @@ def _read(name: str, kind: str) -> Column | str:
                 pa.timestamp("us", "UTC"), f"pg_catalog.timestamptz_send({cell})", _utc_moments
             )
     return kind
+
+
+def _short(cell: str, longest: int, collation: str = "") -> str:
+    """A text that is not too long to be read: a row of COPY, of 1,600 columns, has a gigabyte."""
+    short = f"CASE WHEN pg_catalog.octet_length({cell}) <= {longest} THEN {cell} END"
+    return f"({short}) COLLATE {quoted(collation)}" if collation else short
 
 
 def _decimals(cells: pa.Array) -> Raw:

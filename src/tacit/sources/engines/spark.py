@@ -15,6 +15,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 
+from tacit.sources.cells import LONGEST
 from tacit.sources.engines.sql import Column, Session, source, utc
 from tacit.sources.source import Source
 from tacit.spec.errors import SourceError
@@ -201,9 +202,9 @@ def _read(name: str, kind: Any) -> Column | str:
             return Column(pa.float64(), cell, grouped=False)
         case "string" | "char" | "varchar":
             # proof: cells. Compared by its bytes, whatever the collation.
-            return Column(pa.string(), f"CAST({cell} AS BINARY)")
+            return Column(pa.string(), _short(f"CAST({cell} AS BINARY)"))
         case "binary":
-            return Column(pa.binary(), cell)
+            return Column(pa.binary(), _short(cell))
         case "decimal":
             return Column(pa.decimal128(38, 0), cell)
         case "date":
@@ -213,3 +214,8 @@ def _read(name: str, kind: Any) -> Column | str:
         case "timestamp":
             return Column(pa.timestamp("us", "UTC"), cell, utc)
     return str(kind.simpleString())
+
+
+def _short(cell: str) -> str:
+    """Bytes that are not too many to be read: Spark does not send a gigabyte to a driver."""
+    return f"CASE WHEN octet_length({cell}) <= {LONGEST} THEN {cell} END"

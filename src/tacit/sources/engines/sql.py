@@ -24,13 +24,15 @@ class Column(NamedTuple):
     """How cells are asked for: an expression that is exact for each, and what its values mean.
 
     `type` is what the engine declares. Cells are grouped only where equal values of the expression
-    are equal bytes; else they are pulled.
+    are equal bytes; else they are pulled. `alone` is how a text is asked for with at most one other
+    column, where that may be longer.
     """
 
     type: pa.DataType
     expression: str
     decode: Callable[[pa.Array], Raw] = plain
     grouped: bool = True
+    alone: str | None = None
 
 
 # For each of several tables of columns, by its index: different cells, and their numbers of rows.
@@ -124,7 +126,9 @@ def _cells(columns: Sequence[Column], batch: pa.RecordBatch) -> list[Raw]:
 
 def select(table: str, columns: Sequence[Column]) -> str:
     """Each row's cells. `table` is a full name, quoted."""
-    listed = ", ".join(f"{column.expression} AS c{i}" for i, column in enumerate(columns))
+    few = len(columns) <= 2
+    asked = [(few and column.alone) or column.expression for column in columns]
+    listed = ", ".join(f"{expression} AS c{i}" for i, expression in enumerate(asked))
     return f"SELECT {listed} FROM {table}"
 
 
