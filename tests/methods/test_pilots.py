@@ -1,11 +1,14 @@
 """Pilot queries, and what every method by gradients makes of them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.special import expit
 
 import tacit
 from tacit.methods import DPVI, SGFS, SGHMC, SGNHT, RidgeNewton
+from tacit.methods.pilots import begun
 
 SCHEMA = {
     neighbours: tacit.Schema(
@@ -265,3 +268,18 @@ def test_clips_follow_the_noise():
         clips.append(bound.clip)
     assert 3 < clips[0] < 3.5
     assert clips[0] < clips[1] < clips[2] == pytest.approx(4 * (8**0.5 + 7))
+
+
+def test_clips_of_several_rows_to_a_unit_and_of_programs_are_narrowed_later():
+    """The sum of a unit's rows is clipped, and that depends on their targets."""
+    derivatives = MODEL.derivatives(SCHEMA["replace_one"])
+
+    def width(noise, rows=1, **facts):
+        pilots = begun(replace(derivatives, **facts), rows)
+        clip = pilots.clip(8**0.5 + 7, 1.0)
+        return replace(pilots, n=3.0, multiplier=noise * 3 / clip).width
+
+    assert width(0.9) == 1.0
+    assert width(2.0) < 1.0 == width(2.0, rows=3) == width(2.0, fair=False)
+    assert width(12.0, rows=3) == width(12.0, fair=False) == width(12.0) < width(6.0)
+    assert width(12.0, clip=2.0) == 1.0  # what the user wrote

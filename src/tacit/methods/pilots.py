@@ -92,15 +92,22 @@ class Pilots:
     @property
     def width(self) -> float:
         """Clips over the usual ones: small noise leaves room for tails, large noise costs more."""
+        if self.derivatives.clip is not None:
+            return 1.0
         clip = self.clip(self._usual, 1.0)
         noise = self.multiplier * clip / math.sqrt(LAST * max(self.n, 1.0))
-        loud = _LOUD if self.derivatives.fair else _LOUDER
+        loud = _LOUD if self._fair else _LOUDER
         if noise > loud:  # squared norms of records are mostly below 6 size + 1, half 2 size + 1
             most = self.derivatives.size * (2 + 4 * min(1.0, _LOUDEST / noise)) + 1
             return min(1.0, max(loud / noise, math.sqrt(most) / self._usual))
         if self.asked < ADAPTING:
             return 1.0
         return float(np.clip(math.sqrt(_NOISE) / max(noise, 1e-9), 1.0, _WIDER))
+
+    @property
+    def _fair(self) -> bool:
+        """Whether clips move no estimate; the sum of a unit's rows is clipped as it is."""
+        return self.derivatives.fair and self.max_rows == 1
 
     def clip(self, default: float, width: float) -> float:
         """The largest norm of a unit's contribution where a record has a curvature of 1."""
@@ -185,7 +192,7 @@ class Pilots:
             )
         rows = self.rows
         # A row counts less where it is shortened, and a narrow clip shortens many.
-        counted = self.precision == math.inf and (self.width >= 1 or self.derivatives.fair)
+        counted = self.precision == math.inf and (self.width >= 1 or self._fair)
         if counted and rows.estimate + Z * rows.sd < _FEW * self.n:
             found.append(
                 f"the pilot queries counted about {rows.estimate:,.0f} rows of {self.n:,.0f} "
