@@ -202,6 +202,8 @@ def _read(name: str, kind: Any) -> Column | str:
             return Column(pa.int64(), cell)
         case "float" | "double":
             return Column(pa.float64(), cell, grouped=False)
+        case "string" if kind.simpleString() == "string":
+            return Column(pa.string(), _short(cell))  # by its bytes, as its collation is
         case "string" | "char" | "varchar":
             # proof: cells. Compared by its bytes, whatever the collation.
             return Column(pa.string(), _short(f"CAST({cell} AS BINARY)"))
