@@ -196,3 +196,17 @@ class TestSpark:
         )
         with pytest.raises(tacit.errors.SourceError, match="Nothing was charged"):
             tacit.Public(tacit.Table(spark, "lossy_here"), SAYS)
+
+    def test_settings_of_the_cluster_change_no_type(self, spark, tmp_path):
+        path, cluster = tmp_path / "times.parquet", spark.sparkContext._jsc.sc().conf()
+        moment = pa.array([0], pa.timestamp("us"))
+        pq.write_table(pa.table({"seen": moment}), path)
+        levels = tacit.Categorical("seen", ["1970-01-01 00:00:00", "1970-01-01 00:00:00+00:00"])
+        schema = tacit.Schema(levels, neighbours="add_remove")
+        setting = "spark.sql.parquet.inferTimestampNTZ.enabled"
+        cluster.set(setting, "false")
+        try:
+            table = tacit.Table(spark, str(path))
+            assert exact(table, schema, Counts("seen")).tolist() == [1, 0, 0]
+        finally:
+            cluster.remove(setting)

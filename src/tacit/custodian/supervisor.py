@@ -106,7 +106,7 @@ class Child:
         assert process.stdin is not None
         handle = process.stdout.fileno()
         os.set_blocking(handle, False)  # processes that it started may still hold the other end
-        with suppress(BlockingIOError, ValueError):
+        with suppress(BlockingIOError, ValueError, TypeError):  # or what a library printed
             for line in os.read(handle, 65_536).splitlines():
                 if "error" in (said := json.loads(line)):
                     print(f"{self.name}: {said['error']}", file=sys.stderr, flush=True)  # noqa: T201

@@ -26,6 +26,8 @@ _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.readSideCharPadding": "false",
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",  # from cells in paths
+    "spark.sql.parquet.inferTimestampNTZ.enabled": "true",  # types are those of the files
+    "spark.sql.legacy.parquet.nanosAsLong": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": str(2**16),
     "spark.sql.execution.arrow.useLargeVarTypes": "true",  # no cell is too long
     # What is grouped is small; otherwise each of a hundred empty partitions would be a job.
