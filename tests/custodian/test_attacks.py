@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import socket
 import threading
 import time
@@ -75,17 +76,7 @@ def test_a_plan_that_is_long_to_price_stops_nothing(tmp_path):
 
 
 def test_what_waited_while_a_data_set_was_stopped_is_not_answered(server):
-    wall, other = server.wall("waits"), server.wall("busy")
-    slow = tacit.queries.Plan(
-        *(
-            tacit.queries.Steps(
-                1, tacit.Gaussian(noise_multiplier=70.0 + i), tacit.subsampling.Poisson(0.02)
-            )
-            for i in range(8)
-        ),
-        delta=1e-6,
-    )
-    said = []
+    wall, said = server.wall("waits"), []
 
     def ask():
         try:
@@ -93,15 +84,15 @@ def test_what_waited_while_a_data_set_was_stopped_is_not_answered(server):
         except StoppedError as error:
             said.append(str(error))
 
-    prices = threading.Thread(target=lambda: other.ask("price", plan=slow.to_dict()))
     waits = threading.Thread(target=ask)
-    prices.start()
-    time.sleep(0.5)
-    waits.start()
-    time.sleep(0.5)
-    assert not said, "the price did not take long enough"
-    server.accounts.stop("smokers", "a fault of another")
-    prices.join()
+    (worker,) = server.children("worker")
+    os.kill(worker, signal.SIGSTOP)  # busy, for as long as it takes
+    try:
+        waits.start()
+        time.sleep(0.5)  # the question is past what is looked at when it arrives
+        server.accounts.stop("smokers", "a fault of another")
+    finally:
+        os.kill(worker, signal.SIGCONT)
     waits.join()
     server.accounts.resume("smokers")
     assert "stopped until its custodian" in said[0]

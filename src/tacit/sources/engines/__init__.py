@@ -24,9 +24,10 @@ def open_table(data: Any, wanted: Sequence[str]) -> Source:
     """Check that an engine stores the table, and its types. No cell is looked at."""
     if not isinstance(data, Table):
         return by_ibis.open_table(data, wanted)
-    opens = {
-        "duckdb": duckdb.open_file,
-        "postgres": postgres.open_table,
-        "spark": spark.open_table,
-    }
-    return opens[data.engine](data, wanted)
+    match data.engine:
+        case "postgres":
+            return postgres.open_table(data, wanted)
+        case "spark":
+            return spark.open_table(data, wanted)
+        case _:
+            return duckdb.open_file(data, wanted)
