@@ -315,9 +315,9 @@ def test_a_question_that_takes_too_long_stops_the_data_set(tmp_path):
             with pytest.raises(tacit.errors.QueryError, match="checked within 6 seconds"):
                 ask(query(900_000), tacit.Gaussian(1, 1e-6))
         assert wall.release(COUNTS, LAPLACE).n == PEOPLE + 400_000
-        wall.quote(query(10_000), tacit.Gaussian(1, 1e-6))
+        wall.quote(query(40_000), tacit.Gaussian(1, 1e-6))
         with pytest.raises(tacit.errors.StoppedError, match="withheld"):
-            wall.release(query(10_000), tacit.Gaussian(1, 1e-6), name="slow")
+            wall.release(query(40_000), tacit.Gaussian(1, 1e-6), name="slow")
         with pytest.raises(tacit.errors.StoppedError):
             wall.release(COUNTS, LAPLACE)
 

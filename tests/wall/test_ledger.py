@@ -8,7 +8,6 @@ import os
 import random
 import re
 import resource
-import signal
 import sqlite3
 import stat
 import threading
@@ -571,7 +570,7 @@ def test_names_under_sigkill_have_one_charge_and_one_answer(place, tmp_path):
         time.sleep(0.02)
         for i, process in enumerate(racers):
             if process.is_alive() and len(kinds(place)) > 3 and kills < 6 and rng.random() < 0.2:
-                os.kill(process.pid, signal.SIGKILL)
+                process.kill()
                 process.join()
                 racers[i], kills = start(), kills + 1
     assert [p.exitcode for p in racers] == [0] * 3
