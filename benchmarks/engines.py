@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -22,9 +23,12 @@ import duckdb
 import pyarrow.parquet as pq
 from rich.console import Console
 from scale import FEATURES, SUMS, asked, schema, write
-from tests import postgres, spark
 
 import tacit
+
+sys.path.insert(0, str(Path(__file__).parent.parent))  # the servers are those of the tests
+
+from tests import postgres, spark
 
 say = Console(width=200, markup=False, highlight=False, soft_wrap=True).out
 TABLES = {

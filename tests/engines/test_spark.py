@@ -1,7 +1,11 @@
 """Spark: the same integers, and nothing that a cell can tell."""
 
 import datetime as dt
+import os
 import random
+import re
+import subprocess
+import sys
 
 import numpy as np
 import pyarrow as pa
@@ -137,3 +141,50 @@ def test_files_that_are_gone_after_the_charge_are_one_sentence(spark, tmp_path):
     again = tacit.Wall(table, SMOKING, **terms)
     assert again.release(Counts("smoker"), tacit.Laplace(0.5), name="smoking").n == 2
     assert str(again.remaining.epsilon) == "0.5"
+
+
+KILLED = """
+import signal, sys, threading, time
+import pyarrow as pa, pyarrow.parquet as pq
+import tacit
+from tests.spark import running
+
+path, ledger = sys.argv[1:]
+schema = tacit.Schema(tacit.Real("age", 0, 100), neighbours="replace_one")
+pq.write_table(pa.table({"age": pa.array(range(20_000_000))}), path)
+with running() as session:
+    table = tacit.Table(session, path)
+    wall = tacit.Wall(table, schema, budget=tacit.Budget(1), ledger=ledger)
+
+    def kill():
+        while len(tacit.Ledger(ledger).entries()) < 2:
+            time.sleep(0.01)
+        session.sparkContext._gateway.proc.send_signal(signal.SIGKILL)
+
+    threading.Thread(target=kill, daemon=True).start()
+    try:
+        wall.release(tacit.queries.Moments("age"), tacit.Laplace(1), name="age")
+    except tacit.errors.SourceError as error:
+        print("said:", error, error.__context__, flush=True)
+    os._exit(0)
+"""
+
+
+@pytest.mark.usefixtures("spark")  # or skipped, with its reason
+def test_after_a_kill_of_spark_the_charge_stands_and_a_rerun_is_free(tmp_path):
+    path, ledger = tmp_path / "x.parquet", tmp_path / "x.ledger"
+    done = subprocess.run(
+        [sys.executable, "-c", "import os" + KILLED, str(path), str(ledger)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(["src", "."])},
+    )
+    (said,) = re.findall("said: (.*)", done.stdout) or [done.stderr]
+    assert "The budget for this release is spent" in said
+    assert said.endswith("None")  # nothing of the engine's own words
+    assert tacit.Ledger(ledger).read().left.epsilon == 0
+    schema = tacit.Schema(tacit.Real("age", 0, 100), neighbours="replace_one")
+    wall = tacit.Wall(path, schema, budget=tacit.Budget(1), ledger=ledger)
+    assert wall.release(tacit.queries.Moments("age"), tacit.Laplace(1), name="age").n == 20_000_000
