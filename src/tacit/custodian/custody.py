@@ -99,7 +99,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Offer:
-    """What is public about a data set."""
+    """The public facts of a data set."""
 
     name: str
     schema: Schema
@@ -165,7 +165,7 @@ class DataSet:
 
     @property
     def for_web(self) -> dict[str, Any]:
-        """What is public: neither where the records are nor what opens them."""
+        """Public facts: neither where the records are nor what opens them."""
         return {key: value for key, value in self.facts.items() if key in _PUBLIC}
 
 

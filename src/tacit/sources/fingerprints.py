@@ -22,7 +22,7 @@ _LANES = 2  # of 64 bits
 
 
 def fingerprint(data: Any) -> str:
-    """Of rows or documents, unit by unit; of counts in their order."""
+    """A digest of rows or documents unit by unit, and of counts in their order."""
     match data:
         case Rows(values=values, starts=starts):
             return _of_units((values, starts))

@@ -179,7 +179,7 @@ class Ledger:
             return claim.opened or begun
 
     def answer(self, name: str) -> Stored | None:
-        """What is stored under a name."""
+        """The answer that is stored under a name."""
         with self.store.session(_LOOKED, write=False) as session:
             return self._stored(session, self._advance(session), name)
 

@@ -93,7 +93,7 @@ def _place(catalog: str | None, database: str | None) -> Any:
 
 
 def _kinds(connection: Any, name: str, database: str | None) -> list[str]:
-    """What is called so: tables and views."""
+    """Tables and views of that name."""
     import sqlglot.expressions as sql
 
     found = (

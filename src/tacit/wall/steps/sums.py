@@ -92,7 +92,7 @@ class BoundedSums:
 
 
 class Step(NamedTuple):
-    """What is computed for a unit, wherever it is held."""
+    """All it takes to sum over units, wherever they are held."""
 
     kernel: Contribution
     state: tuple[np.ndarray, ...]
